@@ -59,14 +59,15 @@ macro_rules! need_redis {
     };
 }
 
+/// Environment variable: if set, the stores are those of Valkey. `cargo xtask test fleet_valkey` sets it.
+const VALKEY: &str = "LIMITER_VALKEY";
+
 /// Names of the server program: its own, and its name in a Debian package without a service. The name by which the
 /// program is called selects its function: to serve, or to check a file.
 fn names() -> [&'static str; 2] {
-    let program = std::env::current_exe().unwrap();
-    let name = program.file_name().unwrap().to_string_lossy();
-    match name.starts_with("fleet_valkey") {
-        true => ["valkey-server", "valkey-check-rdb"],
-        false => ["redis-server", "redis-check-rdb"],
+    match std::env::var_os(VALKEY) {
+        Some(_) => ["valkey-server", "valkey-check-rdb"],
+        None => ["redis-server", "redis-check-rdb"],
     }
 }
 

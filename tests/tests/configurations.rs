@@ -2,7 +2,7 @@
 //!
 //! They agree on verdict, reason, limit and remaining tokens of each packet, and on the final counters.
 //!
-//! `LIMITER_SEED=0x... cargo test --test configurations` repeats a failure, and continues with the next configurations.
+//! `LIMITER_SEED=0x... cargo xtask test configurations` repeats a failure, and continues with the next configurations.
 
 use std::{
     net::{IpAddr, Ipv4Addr},

@@ -3,7 +3,7 @@
 //! Random forms (tags, options, extension headers, fragments, odd lengths, LLC and tunnels) are sent to real listeners
 //! behind real limits and lists.
 //!
-//! `LIMITER_SEED=0x... cargo test --test forms` repeats a failure.
+//! `LIMITER_SEED=0x... cargo xtask test forms` repeats a failure.
 
 use limiter_tests::{forms, need_kernel, random};
 

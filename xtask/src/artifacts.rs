@@ -11,7 +11,7 @@ use serde::Deserialize;
 use crate::process::output;
 
 /// A program, as cargo describes it in its messages about a build.
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 pub struct Program {
     manifest_path: PathBuf,
     target: Target,
@@ -20,13 +20,13 @@ pub struct Program {
     pub file: PathBuf,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct Target {
     name: String,
     src_path: PathBuf,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 pub struct Profile {
     /// True if the program was built to run its tests.
     pub test: bool,

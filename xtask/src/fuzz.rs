@@ -37,7 +37,7 @@ pub fn run(names: &[String], seconds: u32) -> Result<()> {
     if !failed.is_empty() {
         bail!(
             "{}: see above. Correct the code, and move the input to tests/fixtures/fuzz/TARGET/ under a descriptive \
-             name: `cargo test -p limiter-tests --test fuzz_corpus` runs it from then on",
+             name: `cargo xtask test fuzz_corpus` runs it from then on",
             failed.join(", ")
         );
     }

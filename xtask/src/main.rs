@@ -30,8 +30,10 @@ mod processors;
 mod record;
 mod run;
 mod rustc_wrapper;
+mod suites;
 mod summary;
 mod test;
+mod times;
 mod toolchain;
 mod tools;
 mod unsafe_code;
@@ -61,8 +63,11 @@ enum Verb {
         #[arg(long, requires = "check")]
         strict: bool,
     },
-    /// Run all tests, after a check of the objects' hashes; list the tests that could not run
+    /// Run all tests, after a check of the objects' hashes, or those with these names; list the tests that could not run
     Test {
+        /// Run only these test programs, files or folders in tests/tests; with ::TEST, only tests with this in their names
+        #[arg(value_name = "NAME[::TEST]", conflicts_with_all = ["kernels", "quick"])]
+        names: Vec<String>,
         /// Fail if a test cannot run on this machine (default on build servers, where CI=true)
         #[arg(long)]
         strict: bool,
@@ -78,8 +83,8 @@ enum Verb {
         /// Write the results of --kernels to this file, as Markdown
         #[arg(long, value_name = "FILE", requires = "kernels")]
         out: Option<PathBuf>,
-        /// Arguments of `cargo test`, which then runs instead of all tests
-        #[arg(last = true)]
+        /// Arguments of the named test programs, for example --nocapture
+        #[arg(last = true, requires = "names")]
         args: Vec<OsString>,
     },
     /// Check formatting, clippy, objects, import rules, unsafe code, documents and dependencies
@@ -138,16 +143,26 @@ fn dispatch(verb: Verb) -> Result<ExitCode> {
         Verb::BuildEbpf { check: false, .. } => prebuilt::build()?,
         Verb::BuildEbpf { strict, .. } => prebuilt::check(strict)?,
         Verb::Test {
+            kernels: Some(names),
+            out,
+            ..
+        } => kernels::run(&names, out.as_deref())?,
+        Verb::Test {
+            names,
             strict,
             quick,
             thorough,
-            kernels,
-            out,
             args,
-        } => match kernels {
-            Some(names) => kernels::run(&names, out.as_deref())?,
-            None => return test::run(strict, quick, thorough, &args),
-        },
+            ..
+        } => {
+            return test::run(&test::Choice {
+                names,
+                strict,
+                quick,
+                thorough,
+                args,
+            });
+        }
         Verb::Lint { strict } => lint::run(strict)?,
         Verb::Miri => miri::run_all()?,
         Verb::Fuzz { targets, seconds } => fuzz::run(&targets, seconds)?,

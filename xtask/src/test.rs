@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     debian, lanes, paths, prebuilt,
-    process::{cargo, exit_code, joined, progress},
+    process::{joined, progress},
     run as programs,
 };
 
@@ -37,48 +37,54 @@ const UNPACKED: [(&str, &str); 6] = [
 /// The environment variable with which tests repeat more.
 pub const THOROUGH: &str = "LIMITER_THOROUGH";
 
-/// Runs all tests, the quick ones, or `cargo test` with `args`. With `strict`, or on a build server, a skipped test is
-/// a failure.
-pub fn run(strict: bool, quick: bool, thorough: bool, args: &[OsString]) -> Result<ExitCode> {
+/// The tests to run, and how.
+pub struct Choice {
+    /// Only these; all if there are none.
+    pub names: Vec<String>,
+    /// A skipped test is a failure. So it is on a build server.
+    pub strict: bool,
+    pub quick: bool,
+    pub thorough: bool,
+    /// Arguments of the named test programs.
+    pub args: Vec<OsString>,
+}
+
+/// Runs all tests, the quick ones, or those with names.
+pub fn run(choice: &Choice) -> Result<ExitCode> {
     let began = Instant::now();
-    let nothing_skipped = nothing_skipped(strict);
-    if !quick {
+    let nothing_skipped = nothing_skipped(choice.strict);
+    if !choice.quick && choice.names.is_empty() {
         prebuilt::compare_hashes()?;
     }
-    let (path, programs) = thread::scope(|scope| {
+    let (path, suites) = thread::scope(|scope| {
         let path = scope.spawn(|| install_packages(nothing_skipped));
-        let programs = args.is_empty().then(lanes::build).transpose();
-        (joined(path), programs)
+        let suites = lanes::build(&choice.names);
+        (joined(path), suites)
     });
-    let (path, programs) = (path?, programs?);
+    let (path, suites) = (path?, suites?);
     let skips = tempfile::NamedTempFile::new().context("no temporary file: set TMPDIR")?;
+    // Without this variable, the tests build the command themselves, with fewer features of its dependencies, and
+    // compile most of it again.
+    let binary = paths::target().join("debug/limiter");
     let prepare = |command: &mut Command| {
         command
+            .env("LIMITER_BINARY", &binary)
             .env("LIMITER_SKIPS", skips.path())
             .env("PATH", &path);
         if nothing_skipped {
             command.env("LIMITER_STRICT", "1");
         }
-        if thorough {
+        if choice.thorough {
             command.env(THOROUGH, "1");
         }
     };
-    let (summary, code) = if let Some(programs) = programs {
-        // Without this variable, the tests build the command themselves, with fewer features of its dependencies, and
-        // compile most of it again.
-        let binary = paths::target().join("debug/limiter");
-        let prepare = |command: &mut Command| {
-            prepare(command);
-            command.env("LIMITER_BINARY", &binary);
-        };
-        let summary = lanes::run(&programs, quick, &prepare)?;
+    let (summary, code) = if choice.names.is_empty() {
+        let summary = lanes::run_all(&suites, choice.quick, &prepare)?;
         let code = ExitCode::from(u8::from(!summary.is_green()));
         (Some(summary), code)
     } else {
-        let mut command = cargo();
-        command.args(["test", "--workspace", "--locked"]).args(args);
-        prepare(&mut command);
-        (None, exit_code(&mut command)?)
+        let code = lanes::run_named(&suites, &choice.names, &choice.args, &prepare)?;
+        (None, code)
     };
     let skips = fs::read_to_string(skips.path()).context("a test deleted the list of skips")?;
     let skipped = report(&skips);

@@ -10,7 +10,7 @@ use limiter_tests::{
 };
 use serde_json::Value;
 
-use crate::{diagnose, expect, ip};
+use super::{diagnose, expect, ip};
 
 #[test]
 fn doctor_names_a_foreign_program() {

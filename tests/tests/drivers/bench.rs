@@ -19,7 +19,7 @@ use limiter_tests::{
     tun::Tun,
 };
 
-use crate::{
+use super::{
     card::{BURST, Card, LIMIT, PATIENCE, SILENCE, run, step},
     devices::Device,
     path::{End, Path, Tag},

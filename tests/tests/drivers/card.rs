@@ -17,7 +17,7 @@ use limiter_tests::{
     traffic::{Flood, ends},
 };
 
-use crate::KINDS;
+use super::KINDS;
 
 const SOURCE: &str = "198.51.100.7";
 /// No token comes back during a test.

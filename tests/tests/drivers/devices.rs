@@ -6,7 +6,7 @@ use limiter_tests::{
     packet::Segment,
 };
 
-use crate::{
+use super::{
     bench::Bench,
     card::LIMIT,
     compare_devices,

@@ -16,7 +16,7 @@ use limiter_tests::{
     steps::{End, Fault},
 };
 
-use crate::case::{Case, MANY, RENEWED, Verb};
+use super::case::{Case, MANY, RENEWED, Verb};
 
 /// Number of bans, and how many of them have no end.
 fn bans(hosts: &Hosts) -> [usize; 2] {

@@ -7,7 +7,7 @@ use limiter_tests::{
     need_kernel,
 };
 
-use crate::case::{ABSENT, BY_OLD, Case, Place};
+use super::case::{ABSENT, BY_OLD, Case, Place};
 
 /// Runs `limiter` in a time namespace. Its monotonic clock is `ahead` of the kernel's.
 fn in_time_namespace(place: &Place, ahead: &str, arguments: &[&str]) -> Outcome {

@@ -6,7 +6,7 @@ use nix::{
     sched::{CloneFlags, unshare},
 };
 
-use crate::case::{ABSENT, BY_OLD, Case, EDITED, Place};
+use super::case::{ABSENT, BY_OLD, Case, EDITED, Place};
 
 /// Gives this thread and its children their own mounts.
 fn own_mounts() {

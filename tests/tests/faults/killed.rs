@@ -5,7 +5,7 @@ use limiter_tests::{
     steps::{End, Fault},
 };
 
-use crate::case::Verb;
+use super::case::Verb;
 
 fn kill_at_each_step(verb: Verb) {
     verb.at_each_step(

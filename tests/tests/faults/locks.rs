@@ -6,7 +6,7 @@ use limiter_tests::{
     steps::{End, Fault, run_with},
 };
 
-use crate::case::{BY_OLD, Case, EDITED, Place};
+use super::case::{BY_OLD, Case, EDITED, Place};
 
 /// A command loads its program, which takes seconds with long lists. Meanwhile a second command changes the attachment,
 /// and a third one changes another attachment. All three changes take effect.

@@ -7,7 +7,7 @@ use limiter_tests::{
     steps::{End, Stopped, run_meanwhile},
 };
 
-use crate::case::Place;
+use super::case::Place;
 
 /// Number of reads in which a reader looks for the attachment. All of these are tried. Of the many equal reads of maps,
 /// one in so many is tried, usually and with `--thorough`.

@@ -6,7 +6,7 @@ use limiter_tests::{
     steps::{End, Fault, Stopped},
 };
 
-use crate::case::{Case, Look, Verb};
+use super::case::{Case, Look, Verb};
 
 /// Errors of maps, programs, links and pins: no memory, memory limit, missing rights, full table, conflict.
 const ERRORS: [i32; 5] = [

@@ -4,7 +4,7 @@ use std::thread;
 
 use limiter_tests::{command::Outcome, need_kernel};
 
-use crate::case::{ABSENT, BY_OLD, Case, Place};
+use super::case::{ABSENT, BY_OLD, Case, Place};
 
 fn at_once(place: &Place, commands: &[Vec<String>]) -> Vec<Outcome> {
     let run = |command: &Vec<String>| {

@@ -1,5 +1,4 @@
-//! Measures a round: `cargo test --release -p limiter-tests --test fleet_store --test fleet_postgres -- --ignored
-//! --nocapture figures`.
+//! Measures a round: `cargo xtask test fleet_store::figures fleet_postgres::figures -- --ignored --nocapture`.
 
 use std::time::{Duration, Instant};
 

@@ -17,7 +17,7 @@ use limiter_tests::{
     random::{self, merged::merged},
 };
 
-use crate::Size;
+use super::Size;
 
 const MACS: ([u8; 6], [u8; 6]) = ([2; 6], [4; 6]);
 

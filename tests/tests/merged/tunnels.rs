@@ -12,12 +12,9 @@ use limiter_tests::{
     testbed::Host,
 };
 
-use crate::{
-    need_tcx,
-    wire::{
-        LIMIT, agree, cut_before_the_wire, minus, seen, send_sctp, send_tcp, send_udp, sent, tool,
-        wait_for_silence,
-    },
+use super::wire::{
+    LIMIT, agree, cut_before_the_wire, minus, need_tcx, seen, send_sctp, send_tcp, send_udp, sent,
+    tool, wait_for_silence,
 };
 
 /// Tunnels: commands of `ip` that make `t0` from OWN to PEER (IPv4), or from OWN6 to PEER6; and the versions of IP inside.

@@ -27,7 +27,7 @@ use nix::sys::socket::{
     Backlog, ControlMessage, MsgFlags, SockaddrIn, SockaddrStorage, bind, connect, listen, sendmsg,
 };
 
-use crate::{
+use super::{
     Size,
     computed::{check, cut},
 };
@@ -38,7 +38,6 @@ const ROUNDS: usize = 60;
 pub const LIMIT: &str = "--rate 1000000/s --burst 1000000";
 
 /// Returns from a test on a kernel without tcx, where there is no mode tc.
-#[macro_export]
 macro_rules! need_tcx {
     () => {
         limiter_tests::need_kernel!();
@@ -47,6 +46,7 @@ macro_rules! need_tcx {
         }
     };
 }
+pub(super) use need_tcx;
 
 /// Runs a command on a host. Returns its output; none if it failed.
 pub fn tool(host: &Host, line: &str) -> Option<String> {

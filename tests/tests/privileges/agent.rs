@@ -15,7 +15,7 @@ use limiter_tests::{
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::{
+use super::{
     sandbox::{KEPT, bits},
     unprivileged::{CAPABILITIES, Copy, USER, delegate, setpriv},
 };

@@ -16,7 +16,7 @@ use limiter_tests::{
     trials::has_program,
 };
 
-use crate::unprivileged::{Copy, PINS, USER, delegate, own_pins, setpriv};
+use super::unprivileged::{Copy, PINS, USER, delegate, own_pins, setpriv};
 
 const OTHER_USER: u32 = 65_534;
 const ATTACH: [&str; 4] = ["attach", "eth0", "--rate", "5/s"];

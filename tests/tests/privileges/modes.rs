@@ -14,7 +14,7 @@ use limiter_tests::{
 };
 use nix::sys::stat::{Mode, umask};
 
-use crate::unprivileged::setpriv;
+use super::unprivileged::setpriv;
 
 /// A folder and everything below it.
 fn tree(folder: &Path) -> Vec<PathBuf> {

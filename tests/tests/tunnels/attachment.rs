@@ -3,7 +3,7 @@
 use limiter_tests::{eventually, files::Folder, number, watcher::Watcher};
 use serde_json::Value;
 
-use crate::{
+use super::{
     kinds::Kind,
     link::{Link, PAYLOAD, inside},
     written,

@@ -14,7 +14,7 @@ use limiter_tests::{
     testbed::Host,
 };
 
-use crate::{
+use super::{
     kinds::{Ends, Kind, TUN},
     process::Process,
 };

@@ -17,7 +17,7 @@ use limiter_tests::{
     raw::Raw,
 };
 
-use crate::{
+use super::{
     kinds::XFRM,
     link::{self, Link, TUNNEL, inside},
 };

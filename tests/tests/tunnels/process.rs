@@ -11,7 +11,7 @@ use std::{
 
 use limiter_tests::{hosts::Hosts, tun::Tun};
 
-use crate::link::TUNNEL;
+use super::link::TUNNEL;
 
 /// Threads that pass packets on until it is dropped.
 pub struct Process {

@@ -8,7 +8,7 @@ use pcap_file::{
     pcapng::{Block, PcapNgReader},
 };
 
-use crate::link::{FROM, PAYLOAD, PORT};
+use super::link::{FROM, PAYLOAD, PORT};
 
 /// The packets in a file, which must say that they begin with the IP header and must be complete.
 pub fn packets(path: &str) -> Vec<Vec<u8>> {

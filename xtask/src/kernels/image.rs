@@ -18,6 +18,7 @@ use crate::{
     debian, paths,
     process::{cargo, progress, run},
     processors::Architecture,
+    suites::{KERNEL, WITH_THE_COMMAND},
 };
 
 /// The tested command.
@@ -40,14 +41,13 @@ pub fn make(architecture: Architecture, releases: &[Release]) -> Result<()> {
     let programs = build(architecture)?;
     let tree = folder().join(format!("tree-{}", architecture.debian));
     let _ = fs::remove_dir_all(&tree);
-    for folder in ["bin", "targets"] {
-        fs::create_dir_all(tree.join(folder))
-            .with_context(|| format!("cannot create {}", tree.display()))?;
-    }
+    let bin = tree.join("bin");
+    fs::create_dir_all(&bin).with_context(|| format!("cannot create {}", tree.display()))?;
     for program in &programs {
-        let is_command = program.name() == COMMAND;
-        let folder = if is_command { "bin" } else { "targets" };
-        let place = tree.join(folder).join(program.name());
+        let place = match program.name() {
+            COMMAND => bin.join(COMMAND),
+            _ => tree.join("tests-of-the-kernel"),
+        };
         // Removes debug information: the archive is copied into the machine's memory, and is ten times smaller without
         // it.
         let mut strip = Command::new(format!("{}-strip", architecture.gnu()));
@@ -93,29 +93,14 @@ fn build(architecture: Architecture) -> Result<Vec<Program>> {
         architecture.cross(&mut tests)?;
         tests.args(["-p", "limiter-user", "-p", "limiter-tests"]);
     }
-    let mut wanted = vec![COMMAND];
-    wanted.extend(targets());
-    // A machine of drivers runs more tests of a file than the others.
-    wanted.sort_unstable();
-    wanted.dedup();
-    for target in wanted.iter().filter(|&&wanted| wanted != COMMAND) {
-        tests.args(["--test", target]);
-    }
-    // Cargo builds the command along with a test of its package.
-    tests.args(["--test", "sandbox"]);
+    tests.args(["--test", KERNEL, "--test", WITH_THE_COMMAND]);
     let mut built = artifacts::build(&mut tests)?;
-    built.retain(|program| wanted.contains(&program.name()));
-    if built.len() != wanted.len() {
+    built.retain(|program| [COMMAND, KERNEL].contains(&program.name()));
+    if built.len() != 2 {
         let names: Vec<_> = built.iter().map(Program::name).collect();
         bail!("cargo built only {}", names.join(", "));
     }
     Ok(built)
-}
-
-/// The names of the test files that `init.sh` runs.
-fn targets() -> impl Iterator<Item = &'static str> {
-    let lines = INIT.lines().map(str::trim_start);
-    lines.filter_map(|line| line.strip_prefix("target ")?.split(' ').next())
 }
 
 /// The folder of the unpacked packages with [`PROGRAMS`], and of those that they need. Unpacks them if it is missing.

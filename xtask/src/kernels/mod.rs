@@ -18,6 +18,7 @@ use self::{
 use crate::{
     debian, paths,
     process::{cargo, in_parallel, joined, output},
+    suites::KERNEL,
     summary::Summary,
 };
 
@@ -83,8 +84,8 @@ fn record_cards(runs: &[Run]) -> Result<()> {
 /// Writes the figures that the host's test and the machine have counted.
 fn record(machine: &Run) -> Result<()> {
     let mut test = cargo();
-    test.args(["test", "--workspace", "--locked", "--test", "instructions"]);
-    let host = output(test.args(["--", "--show-output", "--test-threads=1"]))?;
+    test.args(["test", "--workspace", "--locked", "--test", KERNEL, "--"]);
+    let host = output(test.args(["instructions::", "--show-output", "--test-threads=1"]))?;
     let machine = machine.targets.iter().map(|target| &*target.printed);
     let lines = iter::once(&*host).chain(machine).flat_map(str::lines);
     let rows = lines.filter(|line| line.starts_with("| "));

@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use crate::paths;
+use crate::{paths, suites};
 
 /// A mutation: one way to break the code.
 #[derive(Deserialize)]
@@ -90,7 +90,17 @@ impl Mutation {
 }
 
 impl Test {
+    /// The test program that cargo builds, and the test's name in it.
+    pub fn target(&self) -> Result<(&str, String)> {
+        let Self(package, target, name) = self;
+        match package.as_str() {
+            "limiter-tests" => Ok((suites::program_of(target)?, self.to_string())),
+            _ => Ok((target, name.clone())),
+        }
+    }
+
     fn look_up(&self) -> Result<()> {
+        self.target()?;
         let Self(package, target, name) = self;
         // A test is a file, or a folder of files and folders.
         let folder = match package.as_str() {
@@ -134,6 +144,7 @@ mod tests {
             let program = program.context("a line without a program")?;
             for test in tests.into_iter().flat_map(str::split_whitespace) {
                 Test("limiter-tests".into(), program.into(), test.into()).look_up()?;
+                assert_eq!(suites::program_of(program)?, suites::KERNEL);
                 count += 1;
             }
         }

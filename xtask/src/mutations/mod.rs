@@ -86,19 +86,20 @@ fn attempt(tree: &Tree, mutation: &Mutation, passed: bool) -> &'static str {
 /// True if the test passes. Fails if the test cannot be built or does not run. A skipped test counts as failed. The
 /// output of a failed test is kept beside the copies, to check that it failed because of the mutation.
 fn passes(tree: &Tree, test: &Test, code: &str) -> Result<bool> {
-    let built = tree.cargo_test(test).arg("--no-run").output()?;
+    let (_, name) = test.target()?;
+    let built = tree.cargo_test(test)?.arg("--no-run").output()?;
     if !built.status.success() {
         let printed = String::from_utf8_lossy(&built.stderr);
         bail!("{test} does not build with {code}:\n{printed}");
     }
-    let run = tree.run(test).output()?;
+    let run = tree.run(test)?.output()?;
     let printed = String::from_utf8_lossy(&run.stdout);
     // The status of `timeout`. A mutation may let a test wait for ever.
     if run.status.code() == Some(124) {
         progress(&format!("{test} with {code} did not end in time"));
         return Ok(false);
     }
-    if !printed.contains(&format!("test {} ...", test.2)) {
+    if !printed.contains(&format!("test {name} ...")) {
         let errors = String::from_utf8_lossy(&run.stderr);
         bail!("{test} did not run with {code}:\n{printed}{errors}");
     }

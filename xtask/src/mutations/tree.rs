@@ -114,12 +114,12 @@ impl Tree {
     }
 
     /// A command that builds the test's program.
-    pub fn cargo_test(&self, test: &Test) -> Command {
+    pub fn cargo_test(&self, test: &Test) -> Result<Command> {
         self.prepared(cargo(), test)
     }
 
     /// A command that runs the test, and ends it if it takes longer than any sound test.
-    pub fn run(&self, test: &Test) -> Command {
+    pub fn run(&self, test: &Test) -> Result<Command> {
         let cargo = cargo();
         let mut limited = Command::new("timeout");
         limited.arg(LONGEST).arg(cargo.get_program());
@@ -129,14 +129,16 @@ impl Tree {
                 None => limited.env_remove(name),
             };
         }
-        let mut command = self.prepared(limited, test);
-        command.args(["--", "--exact", &test.2]);
-        command
+        let mut command = self.prepared(limited, test)?;
+        let (_, name) = test.target()?;
+        command.args(["--", "--exact", &name]);
+        Ok(command)
     }
 
-    fn prepared(&self, mut command: Command, test: &Test) -> Command {
+    fn prepared(&self, mut command: Command, test: &Test) -> Result<Command> {
         command.current_dir(&self.host);
-        command.args(["test", "--locked", "--package", &test.0, "--test", &test.1]);
+        let (program, _) = test.target()?;
+        command.args(["test", "--locked", "--package", &test.0, "--test", program]);
         let target = folder().join("target");
         if ["limiter-tests", "limiter-load"].contains(&&*test.0) {
             // The tests run the command, which is built along with the tests of its own package. If the tests built it
@@ -147,7 +149,7 @@ impl Tree {
         command.env("CARGO_TARGET_DIR", target);
         command.env("LIMITER_STRICT", "1");
         command.env(THOROUGH, "1");
-        command
+        Ok(command)
     }
 }
 

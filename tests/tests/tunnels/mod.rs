@@ -8,13 +8,10 @@ mod other;
 mod process;
 mod written;
 
+use attachment::Attachment;
+use kinds::Kind;
 use limiter_tests::{eventually, need, need_kernel};
-
-use crate::{
-    attachment::Attachment,
-    kinds::Kind,
-    link::{Link, TUNNEL},
-};
+use link::{Link, TUNNEL};
 
 /// Limits, and the name of the one that admits the burst: for the fast path, and for the full path, which also
 /// reads ports.

@@ -1,0 +1,31 @@
+//! Commands do, print, refuse and leave behind what the documents say; and so do the programs that call them.
+
+mod bench;
+mod chain;
+mod check_reset;
+mod command_line;
+mod config_file;
+mod cookbook;
+mod crowdsec;
+mod demo;
+mod descriptors;
+mod doctor;
+mod export;
+mod fail2ban;
+mod faults;
+mod feeds;
+mod interfaces;
+mod learn;
+mod lists;
+mod notify;
+mod obstacles;
+mod package;
+mod privileges;
+mod reload;
+mod replace;
+mod runbook;
+mod schema;
+mod session;
+mod set;
+mod top_live;
+mod trial;
