@@ -10,7 +10,7 @@ use limiter_common::arithmetic::{
 use serde::{Deserialize, Serialize};
 
 use super::{Invalid, Rate, Text, as_text, invalid};
-use crate::reader::Table;
+use crate::reader::Keyed;
 
 crate::keys! {
     /// The settings of an adaptive limit.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Limit, Lists, NONE, NewSources, Prefixes, Scope, Settings,
-    reader::{Table, Value},
+    reader::{Keyed, Setting},
 };
 
 /// A key, and its value in words.
@@ -59,7 +59,7 @@ fn noted([old, new]: [Vec<Worded>; 2]) -> impl Iterator<Item = String> {
 }
 
 /// All keys of a table, with their values in words.
-fn words<T: Table>(table: &T) -> Vec<Worded> {
+fn words<T: Keyed>(table: &T) -> Vec<Worded> {
     let values = table.values(&T::default()).into_iter();
     values.map(|shown| (shown.known.key, shown.words)).collect()
 }

@@ -138,13 +138,9 @@ impl Text for ListFormat {
 
 crate::read_as!(ListFormat: Option<Format>);
 
-/// Reads a file of prefixes. Returns a message about each mistake, but of at most some lines.
-pub fn from_file(path: &Path) -> Result<Prefixes, Vec<String>> {
-    from_file_as(path, None, Vec::new())
-}
-
-/// Reads a file of prefixes in a format. The addresses are in `fields`, or are found by the file itself.
-pub fn from_file_as(
+/// Reads a file of prefixes. Returns a message about each mistake, but of at most some lines. Without `format` or `fields`,
+/// they are found by the file itself.
+pub fn from_file(
     path: &Path,
     format: Option<Format>,
     fields: Vec<String>,

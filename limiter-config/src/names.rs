@@ -4,7 +4,7 @@ use super::{
     Direction, Invalid, NONE,
     control::{CONTROL_LIMIT, CONTROL_TOTAL, is_control},
     ensure, invalid,
-    reader::{Section, Value, array, quoted, text},
+    reader::{Section, Setting, array, quoted, text},
 };
 
 /// The most characters of a name.
@@ -35,30 +35,11 @@ pub fn fleet(text: &str) -> Result<String, Invalid> {
     })
 }
 
-/// The name of a fleet, if a file has one.
-#[derive(Clone, Debug)]
-pub struct Fleet(Option<String>);
-
-impl Value for Fleet {
-    fn read(section: &mut Section, key: &str) -> Option<Self> {
-        let name = section.read(key, |value| text(value, fleet))?;
-        Some(Self(Some(name)))
-    }
-
-    fn written(&self) -> Option<String> {
-        self.0.written()
-    }
-
-    fn words(&self) -> String {
-        self.0.words()
-    }
-}
-
 /// Names of interfaces, each once.
 #[derive(Clone, Debug)]
 pub struct Interfaces(Vec<String>);
 
-impl Value for Interfaces {
+impl Setting for Interfaces {
     fn read(section: &mut Section, key: &str) -> Option<Self> {
         let names = section.each(key, |value| text(value, interface))?;
         for (index, name) in names.iter().enumerate() {
@@ -80,7 +61,7 @@ impl Value for Interfaces {
     }
 }
 
-crate::read_as!(Fleet: Option<String>, Interfaces: Vec<String>);
+crate::read_as!(Interfaces: Vec<String>);
 
 /// Behind the name of an interface, it stands for the attachment to the packets that the interface sends. The kernel
 /// gives no interface a colon.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Adaptive, Algorithm, Burst, Control, Direction, Exempt, Key, Lists, Malformed, Match, Mode,
-    NewSources, Proof, Rate, Scope, Time, names::Fleet,
+    NewSources, Proof, Rate, Scope, Time,
 };
 
 /// Name of the limit that the command line creates.
@@ -40,14 +40,14 @@ crate::keys! {
         /// `"control"` (ARP, neighbour discovery and DHCP, which have limits of their own), or an array of both.
         /// Default: none.
         exempt: Exempt;
-        /// `true`: count packets that would be dropped, but drop nothing on the whole interface. Default: `false`.
-        shadow: bool;
         /// Verdict for malformed IP packets (truncated header, wrong version, bad header length): `"drop"` (default) or
         /// `"pass"`.
         malformed: Malformed;
+        /// `true`: count packets that would be dropped, but drop nothing on the whole interface. Default: `false`.
+        shadow: bool;
         /// Name of the fleet. Hosts with the same name share the limits and lists of scope `"fleet"`, through `limiter
         /// agent`.
-        fleet: Option<String> as Fleet, r#"a name as in "edge""#;
+        fleet: Option<String>, r#"a name as in "edge""#;
     }
     fields {
         /// The limit on new sources; `None`: no limit.

@@ -5,7 +5,7 @@ use std::fmt;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use super::reader::{DeValue, Read, Scalar, Section, Value, array, quoted, variant};
+use super::reader::{DeValue, Read, Scalar, Section, Setting, array, quoted, variant};
 
 /// The hosts that charge a limit's buckets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
@@ -76,7 +76,7 @@ impl Exempt {
     }
 }
 
-impl Value for Exempt {
+impl Setting for Exempt {
     fn read(section: &mut Section, key: &str) -> Option<Self> {
         let named = section.each(key, variant)?;
         Some(Self::new(&named))

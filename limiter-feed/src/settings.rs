@@ -6,7 +6,7 @@ use limiter_config::{
     Invalid, Text, invalid,
     lists::ListFormat,
     names::Interfaces,
-    reader::{self, DeValue, Keys, Mistake, Read, Scalar, Section, Table, Wrong},
+    reader::{self, DeValue, Keyed, Keys, Mistake, Read, Scalar, Section, Wrong},
 };
 use limiter_lists::Format;
 use ureq::http::Uri;

@@ -6,7 +6,7 @@ use crate::{
     Prefixes, Scope, Settings,
     lists::{self, BANS, ListFormat},
     places::{self, Country},
-    reader::{DeValue, Section, Table, Value, Wrong, array, place_of, quoted, text},
+    reader::{DeValue, Keyed, Section, Setting, Wrong, array, place_of, quoted, text},
 };
 
 crate::keys! {
@@ -111,7 +111,7 @@ fn list(name: &str, section: &mut Section, folder: &Path) -> (Prefixes, Scope) {
     let path = list.file.filter(|_| !is_mistaken);
     let in_file = path.map(|path| {
         let format = list.format.and_then(Into::into);
-        lists::from_file_as(&folder.join(path), format, list.field)
+        lists::from_file(&folder.join(path), format, list.field)
     });
     match in_file {
         Some(Ok(in_file)) => prefixes.extend(in_file),
@@ -127,7 +127,7 @@ pub struct PrefixArray(Prefixes);
 
 crate::read_as!(PrefixArray: Prefixes);
 
-impl Value for PrefixArray {
+impl Setting for PrefixArray {
     fn read(section: &mut Section, key: &str) -> Option<Self> {
         read_array(section, key, ARRAY).map(Self)
     }

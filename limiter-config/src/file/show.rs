@@ -5,7 +5,7 @@ use crate::{
     ALLOW, Control, DENY, Match, Prefixes, Settings, lists,
     lists::BANS,
     new_sources::NewSourcesKeys,
-    reader::{Table, array, lines, quoted},
+    reader::{Keyed, array, lines, quoted},
 };
 
 /// The most prefixes on one line.
@@ -36,7 +36,7 @@ pub fn matches(matches: &Match) -> String {
 }
 
 /// Prints the keys of a table, each on a line of its own.
-fn written<T: Table>(table: &T, default: &T) -> String {
+fn written<T: Keyed>(table: &T, default: &T) -> String {
     lines(table.values(default).into_iter().map(Into::into))
 }
 

@@ -9,7 +9,7 @@ use crate::{
     matches::Payload,
     names::Interfaces,
     new_sources::NewSourcesKeys,
-    reader::{DeTable, DeValue, Keys, Known, Mistakes, Section, Table, Wrong},
+    reader::{DeTable, DeValue, Keyed, Keys, Known, Mistakes, Section, Wrong},
 };
 
 crate::keys! {

@@ -15,7 +15,7 @@ pub use fields::{Destination, Dscp, Hex, IcmpType, Payload};
 pub(super) use sets::{set_name, set_of};
 pub use values::{IpVersion, Lengths, Numbers, PortRange, Protocol, TcpFlags, Ttl, flag_names};
 
-use crate::reader::{Section, Table, Value};
+use crate::reader::{Keyed, Section, Setting};
 
 crate::keys! {
     /// Conditions on packets: each given field narrows the match. An empty match accepts every IP packet.
@@ -77,7 +77,7 @@ crate::keys! {
 }
 
 /// Reads and prints `not`, which has the other fields of `match`.
-impl Value for Box<Match> {
+impl Setting for Box<Match> {
     fn read(section: &mut Section, key: &str) -> Option<Self> {
         let mut section = section.inner(key, Match::KEYS)?;
         for (key, why) in [

@@ -11,7 +11,7 @@ use super::{
     keys::Keys,
     mistakes::Mistakes,
     value::{Read, Wrong, nearest},
-    values::Value,
+    values::Setting,
 };
 
 /// A table of a file.
@@ -113,7 +113,7 @@ impl<'s, 't> Section<'s, 't> {
     }
 
     /// The value of `key`. `None` if there is none, or it has a mistake, which is reported.
-    pub fn value<T: Value>(&mut self, key: &str) -> Option<T> {
+    pub fn value<T: Setting>(&mut self, key: &str) -> Option<T> {
         T::read(self, key)
     }
 

@@ -4,12 +4,12 @@
 use super::{
     keys::{Keys, Known},
     section::Section,
-    values::Value,
+    values::Setting,
     written::{self, Field},
 };
 
 /// A struct whose fields are the values of a table's keys. [`keys!`](crate::keys) implements it.
-pub trait Table: Default {
+pub trait Keyed: Default {
     /// The keys, in the order of the fields.
     const KNOWN: &'static [Known];
     /// The keys with the name and the place of their table.
@@ -41,7 +41,7 @@ pub struct Shown {
 
 impl Shown {
     /// Shows a value. `is_changed`: it is not the default.
-    pub fn new(known: &'static Known, value: &impl Value, is_changed: bool) -> Self {
+    pub fn new(known: &'static Known, value: &impl Setting, is_changed: bool) -> Self {
         let is_written = is_changed || known.required || known.shown;
         Self {
             known,
@@ -58,7 +58,7 @@ impl From<Shown> for Field {
 }
 
 /// Reads the table at `key`.
-pub fn read_table<T: Table>(section: &mut Section, key: &str) -> Option<T> {
+pub fn read_table<T: Keyed>(section: &mut Section, key: &str) -> Option<T> {
     let mut inner = section.inner(key, T::KEYS)?;
     let mut table = T::default();
     table.read_keys(&mut inner);
@@ -114,7 +114,7 @@ macro_rules! keys {
         }
 
         #[allow(clippy::useless_conversion)]
-        impl $crate::reader::Table for $name {
+        impl $crate::reader::Keyed for $name {
             const KNOWN: &'static [$crate::reader::Known] = &[$({
                 #[allow(unused_mut)]
                 let mut known = $crate::reader::Known::new(
@@ -135,7 +135,7 @@ macro_rules! keys {
                 $(
                     let key = $crate::keys!(@key $field $($key)?);
                     let value: Option<$crate::keys!(@value $type $(, $value)?)> =
-                        $crate::reader::Value::read(section, key);
+                        $crate::reader::Setting::read(section, key);
                     if let Some(value) = value {
                         self.$field = value.into();
                     }
@@ -154,17 +154,17 @@ macro_rules! keys {
             }
         }
 
-        impl $crate::reader::Value for $name {
+        impl $crate::reader::Setting for $name {
             fn read(section: &mut $crate::reader::Section, key: &str) -> Option<Self> {
                 $crate::reader::read_table(section, key)
             }
 
             fn written(&self) -> Option<String> {
-                Some($crate::reader::Table::in_line(self))
+                Some($crate::reader::Keyed::in_line(self))
             }
 
             fn words(&self) -> String {
-                $crate::reader::Table::in_line(self)
+                $crate::reader::Keyed::in_line(self)
             }
         }
     };

@@ -12,7 +12,7 @@ use super::{
 use crate::{NONE, Text, number::count};
 
 /// A value of a key: a scalar, an array, or a table.
-pub trait Value: Sized {
+pub trait Setting: Sized {
     /// Reads the value of `key`. `None` if there is none, or it has a mistake, which is reported.
     fn read(section: &mut Section, key: &str) -> Option<Self>;
 
@@ -37,7 +37,7 @@ pub trait Scalar: Sized {
     }
 }
 
-impl<T: Scalar> Value for T {
+impl<T: Scalar> Setting for T {
     fn read(section: &mut Section, key: &str) -> Option<Self> {
         section.read(key, T::read_scalar)
     }
@@ -51,7 +51,7 @@ impl<T: Scalar> Value for T {
     }
 }
 
-impl<T: Value> Value for Option<T> {
+impl<T: Setting> Setting for Option<T> {
     fn read(section: &mut Section, key: &str) -> Option<Self> {
         T::read(section, key).map(Some)
     }
@@ -66,7 +66,7 @@ impl<T: Value> Value for Option<T> {
 }
 
 /// One value, or an array of at least one: an empty array would mean everything.
-impl<T: Scalar> Value for Vec<T> {
+impl<T: Scalar> Setting for Vec<T> {
     fn read(section: &mut Section, key: &str) -> Option<Self> {
         let read = section.each(key, element)?;
         if read.is_empty() {

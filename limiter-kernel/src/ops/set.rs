@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use limiter_config::{Invalid, Overlay, Prefixes, Settings, reader::Table};
+use limiter_config::{Invalid, Overlay, Prefixes, Settings, reader::Keyed};
 
 pub use crate::ops::change::{Lasts, Swapped, Wanted};
 use crate::{

@@ -5,7 +5,7 @@ use std::{fmt::Write, fs, path::Path};
 
 use clap::{Arg, Command, CommandFactory, Parser};
 use limiter_common::policy::verdict::{Reason, Verdict};
-use limiter_config::{file::TABLES, reader::Table};
+use limiter_config::{file::TABLES, reader::Keyed};
 use limiter_feed::Settings as Feed;
 
 use super::{Cli, GROUPS, man::examples};
