@@ -253,10 +253,11 @@ async fn wanted(arguments: &Attach) -> anyhow::Result<(Vec<String>, Wanted)> {
             true => Direction::Out,
             false => Direction::In,
         };
-        let direction = limiting.direction.unwrap_or(by_name);
+        let flags = &limiting.flags;
+        let direction = flags.direction.unwrap_or(by_name);
         let fleet = arguments.fleet.as_deref();
         let wanted = Wanted {
-            settings: settings(limiting, direction, arguments.mode, fleet)?,
+            settings: settings(flags, direction, arguments.mode, fleet)?,
             ..Wanted::default()
         };
         (wanted, "use one direction in one command".to_owned())

@@ -26,8 +26,9 @@ pub fn run(arguments: &Replay) -> anyhow::Result<()> {
     let settings = match &arguments.limiting.config {
         Some(path) => read(path)?.settings,
         None => {
-            let direction = arguments.limiting.direction.unwrap_or_default();
-            settings(&arguments.limiting, direction, Mode::Auto, None)?
+            let flags = &arguments.limiting.flags;
+            let direction = flags.direction.unwrap_or_default();
+            settings(flags, direction, Mode::Auto, None)?
         }
     };
     if settings.exempt.established {

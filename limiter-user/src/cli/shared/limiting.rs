@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, Command, Id};
 use ipnet::IpNet;
 use limiter_config::{
     Burst, Direction, Exempt, Invalid, Key, Limit, Lists, Malformed, Mode, NewSources, OrNone,
@@ -11,9 +11,26 @@ use limiter_config::{
 
 use super::{Usage, count, prefix, usage};
 
-// The limit, and other settings of a configuration file. No doc comment: clap would make it the help of the verb.
+// No doc comment: clap would make it the help of the verb.
 #[derive(Debug, Args)]
 pub struct Limiting {
+    #[command(flatten)]
+    pub flags: Flags,
+    /// Configuration file, instead of these options
+    #[arg(long, value_name = "FILE", conflicts_with_all = names_of::<Flags>())]
+    pub config: Option<PathBuf>,
+}
+
+/// The names of flags.
+fn names_of<T: Args>() -> Vec<Id> {
+    let command = T::augment_args(Command::new(""));
+    let names = command.get_arguments().map(|flag| flag.get_id().clone());
+    names.collect()
+}
+
+// The limit, and other settings of a configuration file.
+#[derive(Debug, Args)]
+pub struct Flags {
     /// Rate of each source: packets as in 5/s, 300/m, 10/6s or 1k/s; bits per second as in 64kbit or 10mbit
     #[arg(
         long,
@@ -46,16 +63,16 @@ pub struct Limiting {
     #[arg(long, value_name = "CIDR", value_parser = prefix)]
     pub deny: Vec<IpNet>,
     /// Number of sources that the table holds; attach prints its memory
-    #[arg(long, value_name = "N", default_value = "65536", value_parser = number, allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", default_value_t = Settings::default().max_sources, value_parser = number, allow_hyphen_values = true)]
     pub max_sources: u32,
     /// Number of bans that there is room for; 0 for none
-    #[arg(long, value_name = "N", default_value = "65536", value_parser = number, allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", default_value_t = Settings::default().max_bans, value_parser = number, allow_hyphen_values = true)]
     pub max_bans: u32,
     /// Maximum rate of new sources in the table, against spoofed floods; none for no limit
     #[arg(
         long,
         value_name = "RATE|none",
-        default_value = "10k/s",
+        default_value_t = OrNone(Some(NewSources::default().rate)),
         allow_hyphen_values = true
     )]
     pub new_sources: OrNone<Rate>,
@@ -68,13 +85,6 @@ pub struct Limiting {
     /// Proof that lets new sources in during a flood: none, or syn-cookie for SYN cookies (TCP)
     #[arg(long, value_enum, default_value_t)]
     pub proof: Proof,
-    /// Configuration file, instead of these options
-    #[arg(
-        long,
-        value_name = "FILE",
-        conflicts_with_all = ["rate", "burst", "key", "direction", "shadow", "malformed", "allow", "deny", "max_sources", "max_bans", "new_sources", "new_sources_burst", "exempt", "proof"]
-    )]
-    pub config: Option<PathBuf>,
 }
 
 /// Numbers beyond `u32` are beyond the bounds too, which is reported with the other problems.
@@ -84,7 +94,7 @@ fn number(text: &str) -> Result<u32, Invalid> {
 
 /// The settings from flags. `fleet` shares the limit.
 pub fn settings(
-    flags: &Limiting,
+    flags: &Flags,
     direction: Direction,
     mode: Mode,
     fleet: Option<&str>,
