@@ -160,4 +160,63 @@ mod tests {
         let fixed: Vec<_> = fixed.map(|known| known.key).collect();
         assert_eq!(fixed, ["mode", "direction", "max_sources", "max_bans"]);
     }
+
+    /// The first example of an advice.
+    fn example(advice: &str) -> Option<&str> {
+        let (_, example) = advice.split_once("as in ")?;
+        let end = match example.as_bytes()[0] {
+            b'"' => 2 + example[1..].find('"')?,
+            b'{' => 1 + example.rfind('}')?,
+            _ => example.find([',', ' ']).unwrap_or(example.len()),
+        };
+        Some(&example[..end])
+    }
+
+    /// Reads a key with its example. Returns true if it is printed, unless it is the default.
+    fn is_printed<T: Keyed>(key: &str, example: &str) -> bool {
+        let text = format!("{key} = {example}");
+        let read = |root: &DeTable, mistakes: &mut Mistakes| {
+            let mut table = T::default();
+            // Without the keys that are required.
+            let mut section = Section::new(root, LISTS, 1, mistakes);
+            table.read_keys(&mut section);
+            table
+        };
+        let table = crate::reader::parse(&text, TABLES, read, |_, _, _| ());
+        let table = table.unwrap_or_else(|mistakes| panic!("{text}: {mistakes:?}"));
+        let default = T::default();
+        let both = table
+            .values(&default)
+            .into_iter()
+            .zip(default.values(&default));
+        let mut both = both.filter(|(value, _)| value.known.key == key);
+        both.all(|(value, default)| value.written.is_some() || value.words == default.words)
+    }
+
+    /// Advice that is not accepted would be no advice. A key that is not printed would be lost by `config show`.
+    #[test]
+    fn examples_of_all_keys_are_accepted_and_printed() {
+        fn check<T: Keyed>() -> usize {
+            let examples = T::KNOWN
+                .iter()
+                .filter_map(|known| Some((known.key, example(known.advice)?)));
+            let checked = examples.map(|(key, text)| {
+                assert!(is_printed::<T>(key, text), "{key} = {text}");
+            });
+            checked.count()
+        }
+        let checked = [
+            check::<File>(),
+            check::<Settings>(),
+            check::<NewSourcesKeys>(),
+            check::<Limit>(),
+            check::<Match>(),
+            check::<Payload>(),
+            check::<Adaptive>(),
+            check::<When>(),
+            check::<Control>(),
+            check::<ListTable>(),
+        ];
+        assert!(checked.iter().sum::<usize>() > 35, "{checked:?}");
+    }
 }
