@@ -98,19 +98,19 @@ fn alternative_spellings_give_the_same_settings() {
 #[test]
 fn list_of_a_file_is_read_in_its_format_and_from_its_field() {
     let folder = tempfile::tempdir().unwrap();
-    let rows = "victim,attacker\n192.0.2.1,198.51.100.1\n192.0.2.2,198.51.100.2\n";
+    let rows = "first,second\n192.0.2.1,198.51.100.1\n192.0.2.2,198.51.100.2\n";
     fs::write(folder.path().join("list.csv"), rows).unwrap();
     let parsed = |keys: &str| {
         let text = format!("{LIMIT}[lists]\ndeny = {{ file = \"list.csv\", {keys} }}");
         parse(&text, folder.path())
     };
     for keys in [
-        "format = \"table\", field = \"attacker\"",
-        "format = \"auto\", field = [\"attacker\"]",
+        "format = \"table\", field = \"second\"",
+        "format = \"auto\", field = [\"second\"]",
     ] {
         let lists = parsed(keys).unwrap().settings.lists;
-        let attackers = ["198.51.100.1", "198.51.100.2"].map(|net| prefix(net).unwrap());
-        assert_eq!(lists.deny, attackers.into(), "{keys}");
+        let second = ["198.51.100.1", "198.51.100.2"].map(|net| prefix(net).unwrap());
+        assert_eq!(lists.deny, second.into(), "{keys}");
     }
     let mistakes = parsed("format = \"plain\"").expect_err("it is a table");
     assert!(mistakes[0].to_string().starts_with("line 5: deny: "));
