@@ -1,7 +1,7 @@
 //! Finds the ban of a packet's peer: its address, or the longest banned prefix around it.
 
 use limiter_common::{
-    abi::{Ban, rules::ON_BAN},
+    abi::{PrefixBans, rules::ON_BAN},
     arithmetic::size,
     policy::ban::{self, NESTED, increment},
     table::{
@@ -78,7 +78,7 @@ extern "C" fn ban_find(peer: *const Address, length: u64, allowed: u32) -> u32 {
 
 /// Counts a packet for the ban that drops it. Returns 1.
 #[inline(always)]
-fn count(found: &Ban, length: u64) -> u32 {
+fn count(found: &PrefixBans, length: u64) -> u32 {
     let before = counters::count_hit(ON_BAN.trailing_zeros(), length);
     if constants().shadow == 0 {
         // SAFETY: an aligned field of a map value. All accesses are single instructions.

@@ -7,7 +7,7 @@ use aya_ebpf::{
 };
 use limiter_common::{
     abi::{
-        Ban, Banned, Cpu, LOCKS, Lease, Listed, Set, Share, Table,
+        Ban, BanKey, Banned, Cpu, LOCKS, Lease, Listed, PrefixBans, Set, Share, Table,
         counters::{Count, Counters, LimitCounters},
         events::{EVENTS_BYTES, Event, SNAP_MAX, Watch, Watched},
         log::Logging,
@@ -122,11 +122,16 @@ pub static LISTED_IPV6: LpmTrie<[u32; 4], Listed, 1> = LpmTrie::new();
 
 /// Banned addresses. User space adds and removes them. The loader sets the number of entries.
 #[btf_map]
-pub static BANS: HashMap<Key<[u32; 4]>, Ban, 1, { BPF_F_NO_PREALLOC as usize }> = HashMap::new();
+pub static BANS: HashMap<Key<[u32; 4]>, PrefixBans, 1, { BPF_F_NO_PREALLOC as usize }> =
+    HashMap::new();
 
 /// Banned prefixes of several addresses.
 #[btf_map]
-pub static BANNED_PREFIXES: LpmTrie<[u32; 4], Ban, 1> = LpmTrie::new();
+pub static BANNED_PREFIXES: LpmTrie<[u32; 4], PrefixBans, 1> = LpmTrie::new();
+
+/// The bans of each prefix, one for each origin. For user space only: the program sees them together.
+#[btf_map]
+pub static BANS_BY_ORIGIN: HashMap<BanKey, Ban, 1, { BPF_F_NO_PREALLOC as usize }> = HashMap::new();
 
 /// Number of bans, and the last change of them.
 /// Its name is part of the layout.

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Instant};
 use ipnet::IpNet;
 
 use crate::{
-    host::{Edit, Host, Others, Own},
+    host::{Edit, Host, Own},
     source::Wanted,
 };
 
@@ -72,8 +72,7 @@ pub fn fitting(
 /// The change that brings a feed's `own` bans on an interface, which has room for `room` more, to the `wanted` ones,
 /// and its size. `source`: its name.
 /// Fails if the room is too small.
-pub async fn plan(
-    host: &mut impl Host,
+pub fn plan(
     interface: &str,
     own: &Own,
     room: u64,
@@ -83,21 +82,14 @@ pub async fn plan(
     // Half of a long time is not worth a change.
     let edit = difference(own, wanted, |left| (left / 2).max(2_000));
     let new = edit.0.iter().filter(|ban| !own.contains_key(&ban.0));
-    let mut new: BTreeSet<IpNet> = new.map(|ban| ban.0).collect();
+    let added = new.count();
     let size = Size {
         interface: interface.to_owned(),
-        added: new.len(),
-        renewed: edit.0.len() - new.len(),
+        added,
+        renewed: edit.0.len() - added,
         removed: edit.1.len(),
     };
-    let fits = |new: &BTreeSet<_>| new.len() as u64 <= edit.1.len() as u64 + room;
-    if !fits(&new) {
-        // Bans of other origins stay, and take no more room.
-        let others = host.others(interface).await?;
-        let others: BTreeSet<_> = others.into_iter().collect();
-        new.retain(|prefix| !others.contains(prefix));
-    }
-    if !fits(&new) {
+    if added as u64 > edit.1.len() as u64 + room {
         return Err(format!(
             "{interface} has room for {room} bans more of feeds, and {} has {}: attach again with a larger --max-bans (a part is kept for `ban`, fail2ban and a fleet), or use a shorter list",
             source,
@@ -107,34 +99,18 @@ pub async fn plan(
     Ok((edit, size))
 }
 
-/// The bans of other origins that keep a change from being made.
-pub async fn kept_by_others(
-    host: &mut impl Host,
-    interface: &str,
-    edit: &Edit,
-) -> Result<Others, String> {
-    let others: BTreeSet<_> = host.others(interface).await?.into_iter().collect();
-    let prefixes = edit.0.iter().map(|ban| ban.0);
-    let mut kept = prefixes.filter(|prefix| others.contains(prefix));
-    let first = kept.next();
-    Ok((kept.count() as u64 + u64::from(first.is_some()), first))
-}
-
 /// Changes the bans on an interface, a part at a time.
 pub async fn change(
     host: &mut impl Host,
     interface: &str,
     (mut add, mut remove): Edit,
-) -> Result<Others, String> {
-    let mut all = Others::default();
+) -> Result<(), String> {
     while !add.is_empty() || !remove.is_empty() {
         let add = add.split_off(add.len().saturating_sub(AT_ONCE));
         let remove = remove.split_off(remove.len().saturating_sub(AT_ONCE));
-        let (count, first) = host.change(interface, (add, remove)).await?;
-        // The first prefixes come last.
-        all = (all.0 + count, first.or(all.1));
+        host.change(interface, (add, remove)).await?;
     }
-    Ok(all)
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! The rounds of a feed: when it reads its source, and when it brings the bans to the wanted ones.
 
 use std::{
-    collections::BTreeSet,
     sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -10,7 +9,7 @@ use tokio::{sync::Mutex, time::timeout};
 
 use crate::{
     Settings, change,
-    host::{Host, Others, Own, ReadAs, State},
+    host::{Host, Own, ReadAs, State},
     http::Servers,
     left_out::{LeftOut, Reason},
     protected::{Protected, show},
@@ -266,21 +265,12 @@ impl<H: Host> Feed<H> {
         found.protected.add(servers, "the feed's own source");
         let allowed = self.allowed(&found.protected);
         let mut result = Ok(());
-        let mut others = Others::default();
         for (interface, own) in found.own {
             let brought = match own {
                 Ok((own, room)) => self.bring_one(&interface, &own, room, &allowed).await,
                 Err(error) => Err(error),
             };
-            match brought {
-                Ok(left) if left.0 > others.0 => others = left,
-                Ok(_) => {}
-                Err(error) => result = result.and(Err(error)),
-            }
-        }
-        if let (count, Some(first)) = others {
-            let left_out = &mut self.state.left_out;
-            LeftOut::add_many(left_out, Reason::OtherOrigin, count, || show(&first));
+            result = result.and(brought);
         }
         // Other bans may end, and leave room.
         let is_short = |left_out: &LeftOut| left_out.reason == Reason::NoRoom;
@@ -295,53 +285,34 @@ impl<H: Host> Feed<H> {
         own: &Own,
         room: u64,
         wanted: &Wanted,
-    ) -> Result<Others, String> {
+    ) -> Result<(), String> {
         let most = own
             .len()
             .saturating_add(usize::try_from(room).unwrap_or(usize::MAX));
         let fitting = match self.settings.crowdsec {
             // Its decisions are many, and each one counts by itself.
-            Some(_) if wanted.len() > most => {
-                Some(self.fitting(interface, own, most, wanted).await?)
-            }
+            Some(_) if wanted.len() > most => Some(self.fitting(interface, own, most, wanted)),
             _ => None,
         };
         let wanted = fitting.as_ref().unwrap_or(wanted);
         let source = &self.state.source;
-        let planned = change::plan(&mut self.host, interface, own, room, wanted, source).await;
-        let (edit, mut size) = planned?;
-        let others = match self.is_dry {
-            true => change::kept_by_others(&mut self.host, interface, &edit).await?,
-            false => change::change(&mut self.host, interface, edit).await?,
-        };
-        size.added = size
-            .added
-            .saturating_sub(usize::try_from(others.0).unwrap_or(usize::MAX));
+        let (edit, size) = change::plan(interface, own, room, wanted, source)?;
+        if !self.is_dry {
+            change::change(&mut self.host, interface, edit).await?;
+        }
         self.changes.push(size);
-        Ok(others)
+        Ok(())
     }
 
-    /// The wanted bans that an interface has room for, and those that other origins have there. Notes the others.
-    async fn fitting(
-        &mut self,
-        interface: &str,
-        own: &Own,
-        most: usize,
-        wanted: &Wanted,
-    ) -> Result<Wanted, String> {
-        let others: BTreeSet<_> = self.host.others(interface).await?.into_iter().collect();
-        let (elsewhere, wanted): (Wanted, Wanted) = wanted
-            .iter()
-            .map(|(prefix, wish)| (*prefix, wish.clone()))
-            .partition(|(prefix, _)| others.contains(prefix) && !own.contains_key(prefix));
-        let (mut fit, left_out) = change::fitting(&wanted, own, most, &self.wishes.local);
+    /// The wanted bans that an interface has room for. Notes the others.
+    fn fitting(&mut self, interface: &str, own: &Own, most: usize, wanted: &Wanted) -> Wanted {
+        let (fit, left_out) = change::fitting(wanted, own, most, &self.wishes.local);
         if let Some(first) = left_out.first() {
             let first = || format!("{} on {interface}", show(first));
             let count = left_out.len() as u64;
             LeftOut::add_many(&mut self.state.left_out, Reason::NoRoom, count, first);
         }
-        fit.extend(elsewhere);
-        Ok(fit)
+        fit
     }
 
     /// The wanted bans without the protected addresses. Notes those that are left out, whole or in part. Decisions of

@@ -19,9 +19,6 @@ pub type Wish = (IpNet, u64, String);
 /// A change of bans: those to add or renew, and those to remove.
 pub type Edit = (Vec<Wish>, Vec<IpNet>);
 
-/// The number of bans that were not made because another origin has them, and the first of them.
-pub type Others = (u64, Option<IpNet>);
-
 /// The bans in force, and the addresses that must not be banned.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Found {
@@ -36,15 +33,8 @@ pub trait Host {
     /// The feed's own bans in force, and the room for more. `interfaces`: their names; empty: all.
     fn own(&mut self, interfaces: &[String]) -> impl Future<Output = Result<Found, String>>;
 
-    /// The prefixes that bans of other origins have on an interface.
-    fn others(&mut self, interface: &str) -> impl Future<Output = Result<Vec<IpNet>, String>>;
-
     /// Adds or renews bans, and removes others. Bans of other origins stay as they are.
-    fn change(
-        &mut self,
-        interface: &str,
-        edit: Edit,
-    ) -> impl Future<Output = Result<Others, String>>;
+    fn change(&mut self, interface: &str, edit: Edit) -> impl Future<Output = Result<(), String>>;
 
     /// Returns true if the host cannot answer any more.
     fn is_gone(&self) -> bool;

@@ -14,8 +14,6 @@ pub enum Reason {
     NotBan,
     /// It covers an address that the host needs.
     Protected,
-    /// A ban of another origin stays instead.
-    OtherOrigin,
     /// So much of the Internet that it must not be banned.
     TooLarge,
     /// Text behind the address is no comment.
@@ -44,11 +42,10 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 15] = [
         Self::Invalid,
         Self::NotBan,
         Self::Protected,
-        Self::OtherOrigin,
         Self::TooLarge,
         Self::Text,
         Self::Ambiguous,
@@ -69,7 +66,6 @@ impl Reason {
             Self::Invalid => "invalid",
             Self::NotBan => "not_ban",
             Self::Protected => "protected",
-            Self::OtherOrigin => "other_origin",
             Self::TooLarge => "too_large",
             Self::Text => "text",
             Self::Ambiguous => "ambiguous",
@@ -91,7 +87,6 @@ impl Reason {
             Self::Invalid => return "not addresses or prefixes to ban".to_owned(),
             Self::NotBan => return "not bans".to_owned(),
             Self::Protected => return "would cut this host off".to_owned(),
-            Self::OtherOrigin => return "banned by another origin already".to_owned(),
             Self::TooLarge => return "too much of the Internet to ban".to_owned(),
             Self::InPart => return "in part, or they would cut this host off".to_owned(),
             Self::NoRoom => return "no room: attach again with a larger --max-bans".to_owned(),

@@ -19,7 +19,7 @@ mod wishes;
 
 pub use change::difference;
 pub use feed::Feed;
-pub use host::{Edit, Found, Host, Others, Own, OwnBy, ReadAs, State};
+pub use host::{Edit, Found, Host, Own, OwnBy, ReadAs, State};
 pub use left_out::{LeftOut, Reason};
 pub use limiter_lists::Options;
 pub use list::{Entries, list};

@@ -7,8 +7,8 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use limiter_config::lists::BANS;
-use limiter_feed::{Edit, Found, Host, Others, Protected, State, Wanted, bannable, difference};
-use limiter_kernel::{Attachment, Error, Result, ops, program::bans, sys::clock};
+use limiter_feed::{Edit, Found, Host, Protected, State, Wanted, bannable, difference};
+use limiter_kernel::{Attachment, Error, Result, ops};
 use serde::de::DeserializeOwned;
 
 use crate::{
@@ -72,16 +72,8 @@ impl Bans {
         })
     }
 
-    /// The prefixes that bans of other origins have on an interface.
-    pub async fn others(&self, interface: &str) -> Result<Vec<IpNet>> {
-        let attachment = Attachment::open(interface).await?;
-        let mut bans = attachment.bans.at(clock::now()?)?;
-        bans.retain(|(_, ban)| bans::text(&ban.origin) != self.origin);
-        Ok(bans.into_iter().map(|(prefix, _)| prefix).collect())
-    }
-
     /// Changes the bans on an interface.
-    pub async fn change(&mut self, interface: &str, edit: Edit) -> Result<Others> {
+    pub async fn change(&mut self, interface: &str, edit: Edit) -> Result<()> {
         let protected = match self.protected.take() {
             Some(protected) => protected,
             None => protected::with_store(&mut self.store).await?,
@@ -97,12 +89,7 @@ impl Bans {
 }
 
 /// Changes the bans of `origin` on an interface, but makes none that covers a protected address.
-async fn change(
-    interface: &str,
-    origin: &str,
-    edit: Edit,
-    protected: &Protected,
-) -> Result<Others> {
+async fn change(interface: &str, origin: &str, edit: Edit, protected: &Protected) -> Result<()> {
     // The other process has no privileges, and may be taken over.
     let refuse = |prefix: &IpNet| {
         let covers = || {
@@ -176,11 +163,7 @@ impl Host for Here {
         self.ask(Question::Bans(interfaces.to_vec())).await
     }
 
-    async fn others(&mut self, interface: &str) -> Result<Vec<IpNet>, String> {
-        self.ask(Question::Others(interface.to_owned())).await
-    }
-
-    async fn change(&mut self, interface: &str, edit: Edit) -> Result<Others, String> {
+    async fn change(&mut self, interface: &str, edit: Edit) -> Result<(), String> {
         self.ask(Question::Change(interface.to_owned(), edit)).await
     }
 

@@ -1,6 +1,7 @@
 //! Runs the command as a user does.
 
 use std::{
+    io::{Seek as _, Write as _},
     path::{Path, PathBuf},
     process::{Command, Output},
     sync::OnceLock,
@@ -166,6 +167,17 @@ pub fn prepared(arguments: &(impl Arguments + ?Sized)) -> Command {
     let mut command = Command::new(binary());
     command.args(arguments.words());
     command
+}
+
+/// Runs `limiter` with these arguments and this text on standard input.
+pub fn limiter_fed(arguments: &(impl Arguments + ?Sized), text: &str) -> Outcome {
+    let mut input = tempfile::tempfile().unwrap();
+    input.write_all(text.as_bytes()).unwrap();
+    input.rewind().unwrap();
+    Outcome::of(
+        format!("limiter {}", arguments.words().join(" ")),
+        prepared(arguments).stdin(input).output().unwrap(),
+    )
 }
 
 /// Runs `limiter` with these arguments.

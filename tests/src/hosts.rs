@@ -9,7 +9,7 @@ use std::{
 use limiter_kernel::{ops::detach::detach, state::pins};
 
 use crate::{
-    command::{Arguments, Outcome, limiter},
+    command::{Arguments, Outcome, limiter, limiter_fed},
     packet::Frame,
     testbed::{Address, Host, INTERFACE, Pair},
 };
@@ -89,6 +89,15 @@ impl Hosts {
     pub fn limiter(&self, arguments: &(impl Arguments + ?Sized)) -> Outcome {
         let words = arguments.words();
         self.server.namespace.run(|| limiter(&words)).unwrap()
+    }
+
+    /// Runs `limiter` on the server with this text on standard input.
+    pub fn limiter_fed(&self, arguments: &(impl Arguments + ?Sized), text: &str) -> Outcome {
+        let words = arguments.words();
+        self.server
+            .namespace
+            .run(|| limiter_fed(&words, text))
+            .unwrap()
     }
 
     /// Runs `limiter` on the server. It must succeed; returns its output.

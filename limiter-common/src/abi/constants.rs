@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Version of the constants and of the pinned maps, called *layout* in docs/attachment.md.
-pub const VERSION: u32 = 15;
+pub const VERSION: u32 = 16;
 
 /// Value of [`Config::clock`]: the program reads the kernel's clock.
 pub const CLOCK_KERNEL: u32 = 0;
@@ -64,7 +64,7 @@ pub struct Config {
     pub no_ethernet: u32,
     /// 1: the program sees what the interface sends: lists and connections are those of the destination.
     pub egress: u32,
-    /// Bans that the maps have room for; 0: there are no bans.
+    /// Bans that the maps have room for, one for each prefix and origin; 0: there are no bans.
     pub bans: u32,
     /// 1: some packets need more than their verdict: they go on to another program, get an answer, or are reported.
     pub follow_up: u32,

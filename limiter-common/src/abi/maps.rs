@@ -83,51 +83,97 @@ pub struct Listed {
 
 plain!(Listed: lists own allowed);
 
-/// A ban of one prefix, by its IPv6 form: IPv4 addresses are mapped to `::ffff:0:0/96`. It has two ends, because many bans
-/// change at once: see [`crate::policy::ban::end`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The end of a ban. It has two, because many bans change at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct Ban {
+pub struct Ends {
     /// The end from `change` on, in nanoseconds of the kernel's clock; 0: no end.
     pub until: u64,
     /// The end before `change`, likewise.
     pub before: u64,
-    /// Number of the change that this ban is a part of.
+    /// Number of the change.
     pub change: u64,
+}
+
+plain!(Ends: until before change);
+
+/// All bans of one prefix together, for the packet path. The key is the prefix's IPv6 form: IPv4 addresses are mapped to
+/// `::ffff:0:0/96`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct PrefixBans {
+    /// The latest end of all bans.
+    pub all: Ends,
+    /// The latest end of the bans by hand. Over those of programs, every allowed prefix around a source takes precedence.
+    pub by_hand: Ends,
     /// Packets that were dropped; see [`crate::policy::ban::increment`].
     pub dropped: u64,
     /// Length of the prefix, in bits of an IPv6 address.
     pub bits: u32,
-    /// 1 if every allowed prefix around a source takes precedence over this ban, which a program made. 0: only the same or
-    /// a longer prefix.
-    pub yields: u32,
+    /// One bit for each [`BanKey::owner`] whose ban may be there. For user space only.
+    pub owners: u32,
+}
+
+plain!(PrefixBans: all by_hand dropped bits owners);
+
+/// The key of a [`Ban`]: the prefix's IPv6 form, and the number of the ban among those of the prefix.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct BanKey {
+    /// The address, in network byte order.
+    pub address: [u8; 16],
+    /// Length of the prefix, in bits of an IPv6 address.
+    pub bits: u32,
+    /// A number below [`OWNERS_MAX`].
+    pub owner: u32,
+}
+
+plain!(BanKey: address bits owner);
+
+/// The most bans of one prefix, each of another origin.
+pub const OWNERS_MAX: u32 = u32::BITS;
+
+/// The ban of one prefix by one origin. The program does not read it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Ban {
+    /// The end.
+    pub ends: Ends,
+    /// The time at which the ban was made or last renewed, in nanoseconds of the kernel's clock.
+    pub made: u64,
     /// The person or program that made the ban, in UTF-8, padded with zeros.
     pub origin: [u8; ORIGIN_MAX],
     /// The reason in words, in UTF-8, padded with zeros.
     pub reason: [u8; REASON_MAX],
+    /// 1: `limiter ban` made the ban, and no program makes it again after a restart.
+    pub is_kept: u32,
+    /// 0, for the alignment.
+    pub reserved: u32,
 }
 
-plain!(Ban: until before change dropped bits yields origin reason);
+plain!(Ban: ends made origin reason is_kept reserved);
 
 /// Bytes of [`Ban::origin`].
 pub const ORIGIN_MAX: usize = 32;
 /// Bytes of [`Ban::reason`].
 pub const REASON_MAX: usize = 40;
 
-/// Number of bans in the maps, never too low: user space raises it before it adds a ban. Number of the last change that
-/// is in force.
+/// Numbers of bans in the maps, never too low: user space raises them before it adds a ban. Number of the last change
+/// that is in force.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Banned {
-    /// Bans of single addresses, and of prefixes with several.
+    /// Banned addresses, and banned prefixes of several addresses.
     pub counts: [u64; 2],
     /// No ban ends before this time, in nanoseconds of the kernel's clock. For user space only.
     pub first_end: u64,
     /// Bans of later changes have the end that they had before.
     pub change: u64,
+    /// Bans: one for each prefix and origin. For user space only.
+    pub bans: u64,
 }
 
-plain!(Banned: counts first_end change);
+plain!(Banned: counts first_end change bans);
 
 /// Metadata in front of a packet, or its control block, if the clock is [`super::CLOCK_PACKET`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

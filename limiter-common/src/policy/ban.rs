@@ -7,8 +7,10 @@
 //!
 //! Bans of one command begin and end together. The command numbers the change, writes each ban with the ends before and
 //! after it, and then makes the change the last one in force: one store of a word.
+//!
+//! Several origins may ban a prefix. The program sees two ends of it: the latest of all, and the latest of those by hand.
 
-use crate::abi::Ban;
+use crate::abi::{Ends, PrefixBans};
 
 /// Packets of a ban that are counted exactly.
 pub const EXACT: u64 = 1_024;
@@ -26,21 +28,36 @@ pub const OVER: u64 = 1;
 
 /// The end of a ban, if `change` is the last change in force.
 #[inline(always)]
-pub const fn end(ban: &Ban, change: u64) -> u64 {
-    if ban.change <= change {
-        ban.until
+pub const fn end(ends: &Ends, change: u64) -> u64 {
+    if ends.change <= change {
+        ends.until
     } else {
-        ban.before
+        ends.before
     }
 }
 
-/// True if a ban drops packets of its sources at `now`, if `change` is the last change in force. `allowed`: see
-/// [`crate::abi::Listed::allowed`]. An entry of the allow list with the same or a longer prefix takes precedence, and over
-/// the ban of a program every entry.
+/// True if the bans of a prefix drop packets of its sources at `now`, if `change` is the last change in force. `allowed`:
+/// see [`crate::abi::Listed::allowed`]. An entry of the allow list with the same or a longer prefix takes precedence, and
+/// over the bans of programs every entry.
 #[inline(always)]
-pub const fn drops(ban: &Ban, change: u64, allowed: u32, now: u64) -> bool {
-    let is_allowed = ban.yields != 0 && allowed != 0;
-    allowed <= ban.bits && !is_allowed && !is_over(end(ban, change), now)
+pub const fn drops(bans: &PrefixBans, change: u64, allowed: u32, now: u64) -> bool {
+    let until = if allowed == 0 {
+        end(&bans.all, change)
+    } else {
+        end(&bans.by_hand, change)
+    };
+    allowed <= bans.bits && !is_over(until, now)
+}
+
+/// The later of two ends.
+pub const fn later(first: u64, second: u64) -> u64 {
+    if first == 0 || second == 0 {
+        0
+    } else if first > second {
+        first
+    } else {
+        second
+    }
 }
 
 /// True if a ban with this end has ended at `now`.
@@ -64,28 +81,36 @@ pub const fn increment(count: u64, before: u64, packets: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plain::Plain as _;
+
+    /// A prefix whose bans end so from the beginning on.
+    fn bans(all: u64, by_hand: u64, bits: u32) -> PrefixBans {
+        let ends = |until| Ends {
+            until,
+            ..Ends::default()
+        };
+        PrefixBans {
+            all: ends(all),
+            by_hand: ends(by_hand),
+            bits,
+            ..PrefixBans::default()
+        }
+    }
 
     #[test]
     fn ban_drops_until_its_end_unless_the_same_or_a_longer_prefix_is_allowed() {
         for bits in [0, 1, 104, 127, 128] {
             for until in [0, 1, 1_000, u64::MAX] {
-                let ban = Ban {
-                    until,
-                    bits,
-                    ..Ban::ZEROS
-                };
+                let (by_hand, of_program) = (bans(until, until, bits), bans(until, OVER, bits));
                 for allowed in 0..=129 {
                     for now in [1, 999, 1_000, 1_001] {
                         let longest = u32::checked_sub(allowed, 1);
                         let is_allowed = longest.is_some_and(|longest| longest >= bits);
                         let lasts = until == 0 || now < until;
-                        let of_program = Ban { yields: 1, ..ban };
                         let wanted = allowed == 0 && lasts;
                         assert_eq!(drops(&of_program, 0, allowed, now), wanted, "{allowed}");
                         let case = (bits, until, allowed, now);
                         assert_eq!(
-                            drops(&ban, 0, allowed, now),
+                            drops(&by_hand, 0, allowed, now),
                             lasts && !is_allowed,
                             "{case:?}"
                         );
@@ -95,13 +120,32 @@ mod tests {
         }
     }
 
+    /// Within an allowed network, the ban by hand counts, and not the longer one of a program.
+    #[test]
+    fn prefix_with_both_kinds_of_bans_drops_like_each_of_them_in_its_time() {
+        let both = bans(2_000, 1_000, 128);
+        for (allowed, now, wanted) in [
+            (0, 999, true),
+            (0, 1_999, true),
+            (0, 2_000, false),
+            (25, 999, true),
+            (25, 1_000, false),
+        ] {
+            assert_eq!(drops(&both, 0, allowed, now), wanted, "{allowed} {now}");
+        }
+        assert_eq!([later(0, 5), later(5, 0), later(5, 7)], [0, 0, 7]);
+    }
+
     #[test]
     fn ban_of_a_later_change_has_the_end_before_it() {
-        let ban = Ban {
+        let ends = Ends {
             until: 0,
             before: OVER,
             change: 8,
-            ..Ban::ZEROS
+        };
+        let ban = PrefixBans {
+            all: ends,
+            ..bans(0, OVER, 128)
         };
         for (change, drops_now) in [
             (0, false),

@@ -27,15 +27,11 @@ impl Host for Fake {
         })
     }
 
-    async fn others(&mut self, _: &str) -> Result<Vec<IpNet>, String> {
-        Ok(Vec::new())
-    }
-
-    async fn change(&mut self, interface: &str, edit: Edit) -> Result<Others, String> {
+    async fn change(&mut self, interface: &str, edit: Edit) -> Result<(), String> {
         let bans = &mut self.bans[usize::from(interface == "two")];
         bans.extend(edit.0.into_iter().map(|(prefix, left, _)| (prefix, left)));
         bans.retain(|prefix, _| !edit.1.contains(prefix));
-        Ok(Others::default())
+        Ok(())
     }
 
     fn is_gone(&self) -> bool {

@@ -1,6 +1,6 @@
 //! The bans of one origin: those of an attachment, and changes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use ipnet::IpNet;
 use limiter_common::abi::Ban;
@@ -21,6 +21,12 @@ pub fn is_no_feed(origin: &str) -> bool {
     NO_FEEDS.contains(&origin) || origin.starts_with(BY_JAIL)
 }
 
+/// True if `limiter ban` makes bans of this origin that nothing makes again after a restart: fail2ban does, from its own
+/// database.
+pub fn is_kept(origin: &str) -> bool {
+    origin != "fail2ban" && !origin.starts_with(BY_JAIL)
+}
+
 /// A ban to add or renew: its prefix, milliseconds until it ends (`u64::MAX`: it has no end), and its reason.
 pub type Wish = (IpNet, u64, String);
 
@@ -35,7 +41,8 @@ pub fn of(attachment: &Attachment, origin: &str) -> Result<(HashMap<IpNet, u64>,
         0 => u64::MAX,
         until => until.saturating_sub(now) / 1_000_000,
     };
-    let bans = bans.iter().map(|(prefix, ban)| (*prefix, left(ban.until)));
+    let bans = bans.iter();
+    let bans = bans.map(|(prefix, ban)| (*prefix, left(ban.ends.until)));
     Ok((bans.collect(), room))
 }
 
@@ -55,42 +62,26 @@ fn most_with(max_bans: u32, bans: &[(IpNet, Ban)]) -> u64 {
     (u64::from(max_bans) + others).saturating_sub(kept_for_others(max_bans).max(others))
 }
 
-/// Changes the bans of `origin` on an interface.
-/// Fails if `refuse` has a reason against one of them. Returns the number of bans that were not made because another
-/// origin has them, and the first of them.
+/// Changes the bans of `origin` on an interface. Those of other origins stay as they are.
+/// Fails if `refuse` has a reason against one of them.
 pub async fn change(
     interface: &str,
     origin: &str,
     (add, remove): (Vec<Wish>, Vec<IpNet>),
     refuse: impl Fn(&IpNet) -> Option<String>,
-) -> Result<(u64, Option<IpNet>)> {
+) -> Result<()> {
     let (mut attachment, _lock) = Attachment::open_locked(interface).await?;
     let now = clock::now()?;
-    let mut bans = BTreeMap::new();
-    let mut others = (0, None);
+    let mut bans = Vec::new();
     for (prefix, left, reason) in add {
         if let Some(why) = refuse(&prefix) {
             return Err(Error::Refused(why));
         }
-        let prefix = prefix.trunc();
         let until = match left {
             u64::MAX => 0,
             left => now.saturating_add(left.saturating_mul(1_000_000)),
         };
-        let ban = bans::ban(&prefix, until, origin, &reason)?;
-        // People make the bans of a fleet: like those by hand, they take the place of others.
-        if origin == BY_FLEET || !attachment.bans.is_of_another(&prefix, &ban, now)? {
-            bans.insert(prefix, ban);
-        } else {
-            others = (others.0 + 1, others.1.or(Some(prefix)));
-        }
-    }
-    let mut own = Vec::new();
-    for prefix in remove {
-        let ban = attachment.bans.get(&prefix)?;
-        if ban.is_some_and(|ban| bans::text(&ban.origin) == origin) {
-            own.push(prefix);
-        }
+        bans.push((prefix.trunc(), bans::ban(until, now, origin, &reason)?));
     }
     let max_bans = attachment.record.settings.max_bans;
     let most = match origin {
@@ -102,9 +93,11 @@ pub async fn change(
             u32::try_from(most).unwrap_or(max_bans).min(max_bans)
         }
     };
-    attachment.bans.remove(&own, now)?;
+    let own = bans::ban(0, now, origin, "")?.origin;
+    let remove = remove.into_iter().map(|prefix| (prefix, own)).collect();
+    attachment.bans.remove(&remove, now)?;
     attachment.bans.add(&bans, most, now)?;
-    Ok(others)
+    Ok(())
 }
 
 #[cfg(test)]
@@ -116,7 +109,7 @@ mod tests {
     fn made_by(origin: &str, count: u32) -> Vec<(IpNet, Ban)> {
         let ban = |number: u32| {
             let prefix = IpNet::from(IpAddr::from(number.to_be_bytes()));
-            let made = bans::ban(&prefix, 0, origin, "").expect("valid");
+            let made = bans::ban(0, 0, origin, "").expect("valid");
             (prefix, made)
         };
         (0..count).map(ban).collect()

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Names of the maps that outlive a program.
-pub const MAPS: [&str; 18] = [
+pub const MAPS: [&str; 19] = [
     "SETS",
     "OVERFLOW",
     "LOCKED",
@@ -37,6 +37,7 @@ pub const MAPS: [&str; 18] = [
     "LIST_HITS",
     "BANS",
     "BANNED_PREFIXES",
+    "BANS_BY_ORIGIN",
     "BANNED",
     NEXT,
     "WATCH",

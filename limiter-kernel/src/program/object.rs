@@ -138,6 +138,7 @@ pub fn load(config: &Config, maps: Maps<'_>, lists: ListMaps<'_>, frags: bool) -
             loader.map_max_entries("OVERFLOW", config.sets.div_ceil(SETS_OF_WORD));
             loader.map_max_entries("REFUSED", lines(config.sets));
             loader.map_max_entries("BANS", config.bans.max(1));
+            loader.map_max_entries("BANS_BY_ORIGIN", config.bans.max(1));
             // One more: before Linux 6.13, a full trie refuses a new value for a prefix that it has.
             loader.map_max_entries("BANNED_PREFIXES", config.bans + 1);
         }

@@ -39,8 +39,6 @@ pub enum Question {
     Snapshot,
     /// The bans in force on these interfaces, of the origin that the helper was started for.
     Bans(Vec<String>),
-    /// The prefixes that bans of other origins have on an interface.
-    Others(String),
     /// A change of these bans on an interface.
     Change(String, limiter_feed::Edit),
     /// The feed ends: its state is to be removed.

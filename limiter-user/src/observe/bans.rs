@@ -1,7 +1,8 @@
 //! The bans of an attachment, and the sources that its limits hold.
 
-use std::collections::BTreeMap;
+use std::{cmp::Reverse, collections::BTreeMap};
 
+use clap::ValueEnum;
 use ipnet::IpNet;
 use limiter_common::abi;
 use limiter_config::lists::show;
@@ -22,20 +23,24 @@ pub struct Ban {
     pub origin: String,
     /// The reason, as given; may be empty.
     pub reason: String,
-    /// Packets that the ban dropped. Exact up to 1,024 packets, an estimate above.
+    /// Seconds since the ban was made or last renewed.
+    pub age_seconds: f64,
+    /// Packets that the bans of this prefix dropped, by all origins together. Exact up to 1,024 packets, an estimate above.
     pub dropped_packets: u64,
 }
 
 impl Ban {
-    /// The ban of `prefix` at `now`, in nanoseconds of the kernel's clock.
-    pub fn new(prefix: &IpNet, ban: &abi::Ban, now: u64) -> Self {
-        let left = ban.until.saturating_sub(now) as f64 / 1e9;
+    /// The ban of `prefix` at `now`, in nanoseconds of the kernel's clock. The bans of the prefix dropped `dropped` packets.
+    pub fn new(prefix: &IpNet, ban: &abi::Ban, dropped: u64, now: u64) -> Self {
+        let until = ban.ends.until;
+        let seconds = |nanoseconds: u64| nanoseconds as f64 / 1e9;
         Self {
             prefix: show(prefix),
-            left_seconds: (ban.until != 0).then_some(left),
+            left_seconds: (until != 0).then_some(seconds(until.saturating_sub(now))),
             origin: text(&ban.origin),
             reason: text(&ban.reason),
-            dropped_packets: ban.dropped,
+            age_seconds: seconds(now.saturating_sub(ban.made)),
+            dropped_packets: dropped,
         }
     }
 }
@@ -52,13 +57,27 @@ pub struct HeldSource {
     pub left_seconds: f64,
 }
 
+/// The order of the bans in `bans`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum BanOrder {
+    /// By prefix.
+    #[default]
+    Prefix,
+    /// Those with the most dropped packets first.
+    Drops,
+    /// Those that end first.
+    End,
+}
+
 /// The output of `bans --json` for one interface.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Bans {
     /// Name of the interface.
     pub interface: String,
-    /// The bans, in the order of their prefixes.
+    /// The number of bans, also of those that `-n` leaves out.
+    pub count: u64,
+    /// The bans, by default in the order of their prefixes. A prefix has one for each origin that bans it.
     pub bans: Vec<Ban>,
     /// The sources that limits with `hold` refuse until their hold ends.
     pub held: Vec<HeldSource>,
@@ -69,7 +88,8 @@ impl Bans {
     pub fn new(attachment: &Attachment) -> Result<Self> {
         let now = clock::now()?;
         let mut bans = attachment.bans.at(now)?;
-        bans.sort_unstable_by_key(|(prefix, _)| *prefix);
+        bans.sort_unstable_by_key(|(prefix, ban)| (*prefix, ban.origin));
+        let dropped = attachment.bans.dropped()?;
         let mut held = Vec::new();
         let mut readers = readers(attachment)?;
         readers.retain(|reader| reader.limit.hold.is_some());
@@ -86,17 +106,40 @@ impl Bans {
             });
         }
         held.sort_by(|first, second| first.source.cmp(&second.source));
-        let bans = bans.iter().map(|(prefix, ban)| Ban::new(prefix, ban, now));
+        let shown = bans.iter().map(|(prefix, ban)| {
+            let dropped = dropped.get(prefix).copied().unwrap_or_default();
+            Ban::new(prefix, ban, dropped, now)
+        });
         Ok(Self {
             interface: attachment.interface.name.clone(),
-            bans: bans.collect(),
+            count: bans.len() as u64,
+            bans: shown.collect(),
             held,
         })
+    }
+
+    /// Sorts the bans, which are in the order of their prefixes.
+    pub fn sort(&mut self, order: BanOrder) {
+        match order {
+            BanOrder::Prefix => {}
+            BanOrder::Drops => self.bans.sort_by_key(|ban| Reverse(ban.dropped_packets)),
+            BanOrder::End => {
+                let end = |ban: &Ban| ban.left_seconds.unwrap_or(f64::INFINITY);
+                self.bans
+                    .sort_by(|first, second| end(first).total_cmp(&end(second)));
+            }
+        }
+    }
+
+    /// Keeps the first bans.
+    pub fn keep_first(&mut self, most: usize) {
+        self.bans.truncate(most);
     }
 
     /// Keeps the bans of one origin.
     pub fn keep_origin(&mut self, origin: &str) {
         self.bans.retain(|ban| ban.origin == origin);
+        self.count = self.bans.len() as u64;
         self.held.clear();
     }
 }
@@ -105,7 +148,7 @@ impl Bans {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct BanCounts {
-    /// Bans that there is room for.
+    /// Bans that there is room for, one for each prefix and origin.
     pub capacity: u64,
     /// Bans by origin: `hand` for those of `limiter ban`, or `fleet` if a fleet shares them.
     pub by_origin: BTreeMap<String, u64>,

@@ -136,7 +136,7 @@ pub(super) fn decided_by(
     let listed = attachment.lists.of(source)?;
     let now = clock::now()?;
     let ban = attachment.bans.of(source, listed.allowed, now)?;
-    let lists = listed.lists | ban.map_or(0, |_| ON_BAN);
+    let lists = listed.lists | ban.as_ref().map_or(0, |_| ON_BAN);
     let decides = match of_lists(lists) {
         Some(Reason::Ban) => Some(BAN),
         Some(Reason::Deny) => Some(DENY),
@@ -145,6 +145,6 @@ pub(super) fn decided_by(
     };
     Ok((
         decides,
-        ban.map(|(prefix, ban)| Ban::new(&prefix, &ban, now)),
+        ban.map(|found| Ban::new(&found.prefix, &found.ban, found.dropped, now)),
     ))
 }

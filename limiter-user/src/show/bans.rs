@@ -10,7 +10,7 @@ use crate::{
 
 /// The bans of an interface, then the sources that its limits hold.
 pub fn bans(bans: &Bans) -> String {
-    let count = counted(bans.bans.len() as u64, "ban");
+    let count = counted(bans.count, "ban");
     let mut text = format!("{}: {count}\n", bans.interface);
     if !bans.bans.is_empty() {
         let rows = bans.bans.iter().map(|ban| {
@@ -23,6 +23,10 @@ pub fn bans(bans: &Bans) -> String {
             ]
         });
         text += &(table("prefix|left|origin|reason|dropped", 4, rows) + "\n");
+    }
+    let more = bans.count - bans.bans.len() as u64;
+    if more > 0 {
+        text += &format!(" and {} more\n", grouped(more));
     }
     if !bans.held.is_empty() {
         let rows = bans.held.iter().map(|held_source| {
@@ -56,6 +60,7 @@ mod tests {
             left_seconds,
             origin: "hand".to_owned(),
             reason: reason.to_owned(),
+            age_seconds: 20.5,
             dropped_packets: 1_234,
         };
         assert_eq!(
@@ -65,10 +70,11 @@ mod tests {
         assert_eq!(since(&ban(None, "")), "by hand");
         let listing = Bans {
             interface: "eth0".to_owned(),
+            count: 12,
             bans: vec![ban(Some(479.5), "ssh")],
             held: Vec::new(),
         };
-        let lines = "eth0: 1 ban\n prefix     left  origin  reason  dropped\n 192.0.2.7  8m    hand    ssh       1,234\n";
+        let lines = "eth0: 12 bans\n prefix     left  origin  reason  dropped\n 192.0.2.7  8m    hand    ssh       1,234\n and 11 more\n";
         assert_eq!(bans(&listing), lines);
     }
 }

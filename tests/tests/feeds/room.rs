@@ -1,13 +1,6 @@
-//! Room for bans: a part of it is kept for bans by hand, and bans that feeds share are counted once.
+//! Room for bans: a part of it is kept for bans by hand, and each feed has its own bans.
 
-use limiter_tests::{
-    eventually,
-    feeds::{Feed, end},
-    hosts::Hosts,
-    need_kernel, number,
-};
-use nix::sys::signal::Signal;
-use std::time::Duration;
+use limiter_tests::{feeds::Feed, hosts::Hosts, need_kernel, traffic::Traffic};
 
 /// Addresses, each in a line.
 fn addresses(network: u8, count: u8) -> String {
@@ -62,27 +55,21 @@ fn list_that_fills_the_room_leaves_a_part_for_other_bans() {
 }
 
 #[test]
-fn entries_of_two_feeds_are_counted_once() {
+fn entries_of_two_feeds_are_a_ban_of_each() {
     need_kernel!();
-    let hosts = with_room(200);
+    let hosts = with_room(400);
     let [first, other] = ["one", "two"].map(|name| Feed::new(&hosts, name));
     for feed in [&first, &other] {
         let list = feed.write("list", &addresses(1, 120));
-        feed.configure(&format!("list = '{list}'\ninterval = '1s'"));
+        feed.configure(&format!("list = '{list}'"));
+        feed.once("--once").expect(0);
     }
-    first.once("--once").expect(0);
-    // There is no room for 120 more, and none is needed.
-    let process = other.start(Duration::from_secs(60));
-    eventually("the second feed", || other.status()["succeeded"].is_u64());
-    assert_eq!((first.bans().len(), other.bans().len()), (120, 0));
-    let left_out =
-        "120 entries are left out (banned by another origin already), the first: 10.0.1.0";
-    let status = hosts.run("status");
-    assert!(status.contains(left_out), "{status}");
-    assert_eq!(other.left_out("other_origin"), 120);
+    assert_eq!((first.bans().len(), other.bans().len()), (120, 120));
+    // The sources stay banned until the last feed ends its bans.
+    let traffic = Traffic::new(&hosts);
     first.once("--remove").expect(0);
-    eventually("the second feed has them", || other.bans().len() == 120);
-    eventually("none is left out", || other.left_out("other_origin") == 0);
-    assert_eq!(number(&other.status()["wanted"]), 120);
-    end(process, Signal::SIGTERM);
+    assert_eq!(traffic.passed("10.0.1.1", 3), 0);
+    assert_eq!((first.bans().len(), other.bans().len()), (0, 120));
+    other.once("--remove").expect(0);
+    assert_eq!(traffic.passed("10.0.1.1", 3), 3);
 }

@@ -127,14 +127,16 @@ fn ban_is_in_force_on_all_hosts_until_it_ends_or_any_host_removes_it() {
     );
     run(&fleet, 0, &ban_here);
 
-    // Agents that come back make the bans of the store, and leave those of the host. A ban of the fleet takes their place.
+    // Agents that come back make the bans of the store, and leave those of the host. Both kinds may ban a prefix.
     case.agents = ALL.map(|host| case.agent(host)).into();
     let unbanned = || fleet.limiter(2, &["unban", "eth0", "2001:db8::/48"]).status == 0;
     eventually("the agent answers", unbanned);
     wait_for(&fleet, &[1, 2], &[]);
     wait_for(&fleet, &[0], &["203.0.113.7 me "]);
     run(&fleet, 1, &["ban", "eth0", BANNED]);
-    wait_for(&fleet, &ALL, &["203.0.113.7 fleet host-1"]);
+    wait_for(&fleet, &[1, 2], &["203.0.113.7 fleet host-1"]);
+    let both = ["203.0.113.7 fleet host-1", "203.0.113.7 me "];
+    wait_for(&fleet, &[0], &both);
     let again = run(&fleet, 0, &["unban", "eth0", BANNED]);
     assert!(again.contains("203.0.113.7 unbanned"), "{again}");
     wait_for(&fleet, &ALL, &[]);

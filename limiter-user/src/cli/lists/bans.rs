@@ -3,10 +3,13 @@ use limiter_kernel::{Attachment, program::bans::origin};
 
 use crate::{
     cli::shared::{answer, each, interface},
-    observe, show,
+    observe::{self, BanOrder},
+    show,
 };
 
 /// List the bans, and the sources that limits hold
+///
+/// A prefix has a line for each origin that bans it.
 #[derive(Debug, Args)]
 pub struct Bans {
     /// The interfaces, separated by spaces or commas. Default: all that limiter is attached to
@@ -15,6 +18,12 @@ pub struct Bans {
     /// Only bans of this origin, and no sources that limits hold
     #[arg(long, value_name = "NAME")]
     origin: Option<String>,
+    /// Order: by prefix, most dropped packets first, or first end first
+    #[arg(long, value_enum, default_value_t, hide_default_value = true)]
+    sort: BanOrder,
+    /// Print at most this many bans. Default: all
+    #[arg(short = 'n', value_name = "N")]
+    count: Option<usize>,
     /// Print JSON, for programs
     #[arg(long)]
     json: bool,
@@ -26,6 +35,8 @@ pub async fn run(arguments: Bans) -> anyhow::Result<()> {
         if let Some(name) = &arguments.origin {
             bans.keep_origin(&origin(name));
         }
+        bans.sort(arguments.sort);
+        bans.keep_first(arguments.count.unwrap_or(usize::MAX));
         answer(arguments.json, &bans, || show::bans::bans(&bans))
     };
     each(&arguments.interfaces, list).await

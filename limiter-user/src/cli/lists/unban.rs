@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use clap::Args;
 use ipnet::IpNet;
 
@@ -13,10 +15,13 @@ use limiter_kernel::{
 use super::{by_fleet, edit::first_of};
 use crate::{
     cli::shared::{OnOne, each, note, outcome},
-    observe::{Asked, readers},
+    observe::{Asked, Ban, readers},
+    show::bans::since,
 };
 
 /// End bans, and the holds of limits on the same addresses
+///
+/// Without --origin, a prefix is banned by no origin afterwards.
 #[derive(Debug, Args)]
 pub struct Unban {
     #[command(flatten)]
@@ -27,7 +32,7 @@ pub struct Unban {
     /// End all bans; with --origin, all bans of that origin
     #[arg(long, conflicts_with = "prefixes")]
     all: bool,
-    /// Only end bans of this origin, and no holds
+    /// Only end bans of this origin, and no holds; those of other origins stay
     #[arg(long, value_name = "NAME")]
     origin: Option<String>,
 }
@@ -71,27 +76,33 @@ async fn unban(interface: &str, arguments: &Unban) -> anyhow::Result<()> {
         attachment = Attachment::open(interface).await?;
     }
     let _lock = attachment.lock()?;
-    let mut own = Vec::new();
+    let now = clock::now()?;
+    let mut own = BTreeSet::new();
     for prefix in prefixes {
-        let ban = attachment.bans.get(prefix)?;
-        let is_own = |origin: &String| ban.is_some_and(|ban| text(&ban.origin) == *origin);
-        if origin.as_ref().is_none_or(is_own) {
-            own.push(*prefix);
+        for ban in attachment.bans.get(prefix, now)? {
+            if origin
+                .as_ref()
+                .is_none_or(|origin| text(&ban.origin) == *origin)
+            {
+                own.insert((*prefix, ban.origin));
+            }
         }
     }
-    let removed = attachment.bans.remove(&own, clock::now()?)?;
+    let removed = attachment.bans.remove(&own, now)?;
+    let removed: BTreeSet<_> = removed.into_iter().map(|(prefix, _)| prefix).collect();
     let (mut ended, mut missing) = (Vec::new(), Vec::new());
     for prefix in prefixes {
         let released = origin.is_none() && end_holds(&attachment, prefix)?;
-        match released || removed.contains_key(prefix) || of_fleet.contains(prefix) {
+        match released || removed.contains(prefix) || of_fleet.contains(prefix) {
             true => ended.push(prefix),
             false => missing.push(prefix),
         }
     }
+    let stays = still_banned(&attachment, &ended, now)?;
     let missing = missing.first().map(|first| {
-        let around = clock::now().and_then(|now| attachment.bans.of(first.addr(), 0, now));
-        let around = around.ok().flatten();
-        let around = around.map(|(ban, _)| format!("; the ban of {} contains it", show(&ban)));
+        let around = attachment.bans.around(first, now).ok().flatten();
+        let around =
+            around.map(|around| format!("; the ban of {} contains it", show(&around.prefix)));
         let (first, around) = (show(first), around.unwrap_or_default());
         format!("{first} is not banned{around}")
     });
@@ -102,15 +113,41 @@ async fn unban(interface: &str, arguments: &Unban) -> anyhow::Result<()> {
     };
     let text = format!("{interface}: {ended} unbanned\n");
     outcome(missing.is_some(), &text);
-    missing.iter().for_each(|why| note(why));
+    missing.iter().chain(&stays).for_each(|why| note(why));
     Ok(())
+}
+
+/// The note about a prefix that stays banned, by another origin or with a shorter prefix.
+fn still_banned(attachment: &Attachment, ended: &[&IpNet], now: u64) -> Result<Option<String>> {
+    for prefix in ended {
+        let by_others = attachment.bans.get(prefix, now)?.into_iter().next();
+        let by_others = by_others.map(|ban| (**prefix, ban));
+        let around = || attachment.bans.around(prefix, now);
+        let still = match by_others {
+            Some(other) => Some(other),
+            None => around()?.map(|around| (around.prefix, around.ban)),
+        };
+        if let Some((ban_of, ban)) = still {
+            let since = since(&Ban::new(&ban_of, &ban, 0, now));
+            let within = match ban_of == **prefix {
+                true => String::new(),
+                false => format!(" within {}", show(&ban_of)),
+            };
+            return Ok(Some(format!(
+                "{} stays banned{within} {since}",
+                show(prefix)
+            )));
+        }
+    }
+    Ok(None)
 }
 
 /// The prefixes of all bans, or of those of one origin.
 fn all(attachment: &Attachment, origin: Option<&str>) -> Result<Vec<IpNet>> {
     let bans = attachment.bans.at(clock::now()?)?.into_iter();
     let wanted = bans.filter(|(_, ban)| origin.is_none_or(|origin| text(&ban.origin) == origin));
-    Ok(wanted.map(|(prefix, _)| prefix).collect())
+    let prefixes: BTreeSet<_> = wanted.map(|(prefix, _)| prefix).collect();
+    Ok(prefixes.into_iter().collect())
 }
 
 /// Ends the holds of limits on an address. Returns false if there were none.

@@ -34,10 +34,6 @@ pub async fn run(origin: String) -> anyhow::Result<()> {
             // A process without an origin is told nothing, and ends.
             _ if origin.is_empty() => break,
             Question::Bans(interfaces) => channel.send(&bans.own(interfaces).await).await?,
-            Question::Others(interface) => {
-                let others = bans.others(&interface).await;
-                channel.send(&others.map_err(text)).await?;
-            }
             Question::Change(interface, edit) => {
                 let changed = bans.change(&interface, edit).await;
                 channel.send(&changed.map_err(text)).await?;

@@ -65,7 +65,7 @@ pub struct Flags {
     /// Number of sources that the table holds; attach prints its memory
     #[arg(long, value_name = "N", default_value_t = Settings::default().max_sources, value_parser = number, allow_hyphen_values = true)]
     pub max_sources: u32,
-    /// Number of bans that there is room for; 0 for none
+    /// Number of bans that there is room for, one for each prefix and origin; 0 for none
     #[arg(long, value_name = "N", default_value_t = Settings::default().max_bans, value_parser = number, allow_hyphen_values = true)]
     pub max_bans: u32,
     /// Maximum rate of new sources in the table, against spoofed floods; none for no limit
