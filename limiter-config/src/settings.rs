@@ -33,9 +33,12 @@ crate::keys! {
         direction: Direction, fixed;
         /// Number of sources that the table holds: `65536` (default), `"64k"`. Fixed at `attach`.
         max_sources: u32 = 65_536, shown, fixed, r#"a number as in 65536 or "64k""#;
-        /// Number of bans that there is room for: `65536` (default), `"64k"`; `0`: none, and no code for them in the
+        /// Number of bans that there is room for, one for each prefix and origin: `65536` (default), `"64k"`; `0`: none, and no code for them in the
         /// program. Fixed at `attach`.
         max_bans: u32 = 65_536, fixed, r#"a number as in 65536 or "64k""#;
+        /// `true`: bans of `limiter ban` outlive `detach`, another version of limiter and a restart of the host, in a file
+        /// below `/var/lib/limiter`. Default: `false`.
+        keep_bans: bool;
         /// Packets that are exempt from the limits: `"established"` (packets of connections of the host's own sockets),
         /// `"control"` (ARP, neighbour discovery and DHCP, which have limits of their own), or an array of both.
         /// Default: none.

@@ -14,6 +14,7 @@ pub mod export;
 pub mod feed;
 mod files;
 pub mod helper;
+mod kept;
 pub mod notify;
 pub mod observe;
 pub mod plan;

@@ -8,7 +8,11 @@ use limiter_config::{Direction, Mode, Settings, names::direction_of};
 
 use crate::{
     Error, Result,
-    ops::{chain, change::Wanted},
+    ops::{
+        bans::{Kept, restore},
+        chain,
+        change::Wanted,
+    },
     program::{ListMaps, Maps, Program, object},
     state::{
         Foreign, Pinned, Record, Survey, Trial, foreign, generation, occupant, pins,
@@ -105,7 +109,7 @@ fn link(interface: Interface, wanted: &Wanted) -> Result<(Record, Program, Link)
     let in_mode = |mode, fallback| {
         let mut record = record(&interface, mode, wanted)?;
         record.fallback = fallback;
-        let program = load(&mut record, |_| Ok(()))?;
+        let program = load(&mut record, &wanted.bans, |_| Ok(()))?;
         let link = match mode {
             XdpMode::Tc => Link::create_tc(program.fd()?, interface.index, direction, wanted.place),
             mode => Link::create(program.fd()?, interface.index, mode),
@@ -265,9 +269,10 @@ pub(crate) fn record(interface: &Interface, mode: XdpMode, wanted: &Wanted) -> R
 }
 
 /// Loads the program for packets in several buffers if the kernel has them and `accept` takes it, otherwise the plain
-/// one.
+/// one. `bans` are in its maps.
 pub(crate) fn load(
     record: &mut Record,
+    bans: &[Kept],
     accept: impl Fn(&mut Program) -> Result<()>,
 ) -> Result<Program> {
     let config = record.config()?;
@@ -276,6 +281,7 @@ pub(crate) fn load(
         let lists = ListMaps::New(&prefixes);
         let mut program = object::load(&config, Maps::New, lists, frags)?;
         accept(&mut program)?;
+        restore(&program, bans, config.bans)?;
         Ok(program)
     };
     match load(record.frags) {

@@ -1,11 +1,15 @@
 //! The bans of one origin: those of an attachment, and changes.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use ipnet::IpNet;
 use limiter_common::abi::Ban;
 
-use crate::{Attachment, Error, Result, program::bans, sys::clock};
+use crate::{
+    Attachment, Error, Result,
+    program::{Program, bans},
+    sys::clock,
+};
 
 /// The origin of the bans that all hosts of a fleet have.
 pub const BY_FLEET: &str = "fleet";
@@ -25,6 +29,48 @@ pub fn is_no_feed(origin: &str) -> bool {
 /// database.
 pub fn is_kept(origin: &str) -> bool {
     origin != "fail2ban" && !origin.starts_with(BY_JAIL)
+}
+
+/// A ban that was in force before `attach`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// The prefix.
+    pub prefix: IpNet,
+    /// The time until it ends; none: it has no end.
+    pub left: Option<Duration>,
+    /// The time since it was made or last renewed.
+    pub age: Duration,
+    /// The origin.
+    pub origin: String,
+    /// The reason.
+    pub reason: String,
+}
+
+impl Kept {
+    /// The ban at `now`, in nanoseconds of the kernel's clock.
+    pub fn ban(&self, now: u64) -> Result<Ban> {
+        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let until = self
+            .left
+            .map_or(0, |left| now.saturating_add(nanoseconds(left)));
+        let made = now.saturating_sub(nanoseconds(self.age));
+        Ok(Ban {
+            is_kept: 1,
+            ..bans::ban(until, made, &self.origin, &self.reason)?
+        })
+    }
+}
+
+/// Writes bans into the maps of a new program, which has room for `most`.
+pub(super) fn restore(program: &Program, kept: &[Kept], most: u32) -> Result<()> {
+    if kept.is_empty() {
+        return Ok(());
+    }
+    let now = clock::now()?;
+    let ban = |kept: &Kept| Ok((kept.prefix, kept.ban(now)?));
+    let all = kept.iter().map(ban).collect::<Result<Vec<_>>>()?;
+    program.bans()?.add(&all, most, now)?;
+    Ok(())
 }
 
 /// A ban to add or renew: its prefix, milliseconds until it ends (`u64::MAX`: it has no end), and its reason.

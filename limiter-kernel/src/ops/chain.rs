@@ -25,7 +25,7 @@ pub async fn put(interface: &Interface, wanted: &Wanted, folder: &Dir) -> Result
     if mode == XdpMode::Generic && wanted.settings.mode == Mode::Auto {
         record.fallback = Some(format!("{foreign}, behind it, is in generic mode"));
     }
-    let program = attach::load(&mut record, |program| {
+    let program = attach::load(&mut record, &wanted.bans, |program| {
         let led = program.put_next(NEXT_FOREIGN, &handle);
         led.map_err(|why| not_called(interface, &foreign, &why))
     })?;

@@ -12,6 +12,7 @@ use limiter_config::{Lists, Settings};
 
 use crate::{
     Attachment, Error, Result,
+    ops::bans::Kept,
     program::{ListMaps, ListTables, Maps, Program, log, maps, object},
     state::{Current, Generation, Record, Trial, generation, pins, record::Taken, unpin},
     sys::{Dir, Lock, bpf::Place, clock, lock, requirements},
@@ -53,6 +54,8 @@ pub struct Wanted {
     pub chain: bool,
     /// `attach` in the network stack: the place among its programs; `None`: in front of all.
     pub place: Option<Place>,
+    /// `attach`: bans that are in force from the first packet on.
+    pub bans: Vec<Kept>,
     /// `attach`: after this time nothing is limited, unless the trial is kept before.
     pub trial: Option<Duration>,
 }

@@ -131,7 +131,7 @@ async fn swap(
             interface.name
         ));
     }
-    let program = load(&mut record, |_| Ok(()))?;
+    let program = load(&mut record, &wanted.bans, |_| Ok(()))?;
     generation::pin_first(&program, &record, new)?;
     link.replace(None, program.fd()?.as_fd())
 }

@@ -8,7 +8,7 @@ use std::{
 
 use aya::{
     Ebpf, EbpfError, EbpfLoader, include_bytes_aligned,
-    maps::{Map, MapError, ProgramArray},
+    maps::{Map, MapData, MapError, ProgramArray},
     programs::{Program as AyaProgram, ProgramError, ProgramFd},
 };
 use ipnet::IpNet;
@@ -19,9 +19,9 @@ use limiter_common::{
 };
 
 use crate::{
-    error::{self, Error, Failed, Result, cause},
+    error::{self, Error, Failed, Result, cause, read_failed},
     program::{
-        lists, loader, log,
+        Bans, lists, loader, log,
         maps::{self, Tables, missing},
         raw::Raw,
     },
@@ -262,6 +262,19 @@ impl Program {
         set.map_err(|error| match error {
             MapError::SyscallError(call) => call.io_error,
             error => io::Error::other(error),
+        })
+    }
+
+    /// The bans in the program's maps.
+    pub(crate) fn bans(&self) -> Result<Bans> {
+        Bans::new(|name| {
+            let map = self.ebpf.map(name).ok_or_else(|| missing(name))?;
+            let (Map::HashMap(map) | Map::LpmTrie(map) | Map::Array(map)) = map else {
+                return Err(missing(name));
+            };
+            let own = map.fd().as_fd().try_clone_to_owned();
+            let own = own.failed("opening the maps of bans")?;
+            MapData::from_fd(own).map_err(read_failed)
         })
     }
 

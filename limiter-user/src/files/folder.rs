@@ -5,7 +5,7 @@
 
 use std::{
     fs::{self, File},
-    io,
+    io::{self, Write},
     os::{
         fd::{AsFd, AsRawFd, OwnedFd},
         unix::fs::MetadataExt,
@@ -15,9 +15,9 @@ use std::{
 
 use nix::{
     errno::Errno,
-    fcntl::{AT_FDCWD, AtFlags, OFlag, openat},
+    fcntl::{AT_FDCWD, AtFlags, OFlag, openat, renameat},
     sys::stat::{Mode, fchmod, fstat, fstatat, mkdirat},
-    unistd::{UnlinkatFlags, geteuid, unlinkat},
+    unistd::{UnlinkatFlags, fsync, geteuid, unlinkat},
 };
 
 /// Attempts to make a file, while another process removes it.
@@ -149,6 +149,23 @@ impl Folder {
         }
     }
 
+    /// Replaces the file `name` in one step: after a crash, it has the old or the new content.
+    pub(crate) fn replace(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        let new = format!("{name}.new");
+        let mut file = self.file(&new)?;
+        file.set_len(0)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        renameat(&self.fd, new.as_str(), &self.fd, name)
+            .map_err(|error| named(&self.path.join(name), error))?;
+        fsync(&self.fd).map_err(|error| named(&self.path, error))
+    }
+
+    /// The path of a file.
+    pub(crate) fn path_of(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
     /// Returns true if `name` still leads to this open file.
     pub(crate) fn leads_to(&self, name: &str, file: impl AsFd) -> bool {
         let now = fstatat(&self.fd, name, AtFlags::AT_SYMLINK_NOFOLLOW);
@@ -180,10 +197,7 @@ fn named(path: &Path, error: Errno) -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        io::Write,
-        os::unix::fs::{PermissionsExt, symlink},
-    };
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
 

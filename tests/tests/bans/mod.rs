@@ -1,5 +1,6 @@
 //! Bans: from the command on, no packet of a banned source passes until the ban ends, whatever else changes.
 
+mod kept;
 mod origins;
 
 use std::{

@@ -474,6 +474,7 @@ fn removed(host: &Installed) {
     assert_eq!(host.state(EXPORT), "inactive");
     container.done(&["test", "-e", FILE]);
     container.done(&["dpkg", "--no-triggers", "--purge", "limiter"]);
+    container.done(&["test", "!", "-e", "/var/lib/limiter"]);
     let find = "find /etc /usr /sys/fs/bpf /run/systemd /var/lib/dpkg/info -xdev -name '*limiter*'";
     let left = container.done(&["sh", "-c", find]);
     // Other packages may have files with `limiter` in their names (delimiter.hpp).

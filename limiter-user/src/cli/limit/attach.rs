@@ -4,7 +4,7 @@ use std::{net::IpAddr, time::Duration};
 
 use clap::Args;
 use limiter_config::{
-    Direction, Mode,
+    Direction, Mode, Settings,
     names::{self, OUT, direction_of},
 };
 use limiter_kernel::{
@@ -28,6 +28,7 @@ use crate::{
         DAY, Limiting, SECOND, Usage, about, at_once::at_once, duration, interface, note, outcome,
         read_for, report, settings, ssh, unique, warn_of_full_tables,
     },
+    kept,
     observe::collect,
     plan::doctor::proof,
     show,
@@ -65,6 +66,10 @@ pub struct Attach {
     /// Name of a fleet; the limit is shared by all its hosts
     #[arg(long, value_name = "NAME", value_parser = names::fleet, conflicts_with = "config")]
     fleet: Option<String>,
+    /// Keep the bans of `limiter ban` over detach, another version of limiter and a restart of the host, in a file below
+    /// /var/lib/limiter. Bans of feeds, fail2ban and a fleet are not kept: these make them again
+    #[arg(long, conflicts_with = "config")]
+    keep_bans: bool,
     /// Let all packets pass again after this time unless `limiter keep` runs before: 1s to 1day, as in 90s or 10m
     #[arg(long = "try", value_name = "DURATION", value_parser = duration(SECOND..=DAY, "90s"), allow_hyphen_values = true)]
     try_for: Option<Duration>,
@@ -188,8 +193,10 @@ async fn put_on(interface: &str, wanted: &Wanted, arguments: &Attach) -> anyhow:
                 return Ok(Effect::Unchanged);
             }
             (Err(Error::OtherVersion(..)), true) => {
-                let replaced = replace(interface, wanted).await;
+                let (wanted, kept) = with_kept(interface, wanted);
+                let replaced = replace(interface, &wanted).await;
                 if let Some(layout) = replaced.map_err(about(interface))? {
+                    kept.iter().for_each(|text| note(text));
                     report(&format!(
                         "{interface}: replaced another version of limiter (layout {layout}) without a gap; all buckets start full, all counters at 0\n"
                     ));
@@ -204,10 +211,12 @@ async fn put_on(interface: &str, wanted: &Wanted, arguments: &Attach) -> anyhow:
             // `attach` reports any other trouble.
             _ => {
                 ssh::warn(interface, None, &wanted.settings, advice);
-                match attach(interface, wanted).await {
+                let (wanted, kept) = with_kept(interface, wanted);
+                match attach(interface, &wanted).await {
                     Err(Error::AlreadyAttached(_)) if arguments.or_reload => {}
                     attached => {
                         attached.map_err(about(interface))?;
+                        kept.iter().for_each(|text| note(text));
                         return Ok(Effect::Attached);
                     }
                 }
@@ -217,6 +226,24 @@ async fn put_on(interface: &str, wanted: &Wanted, arguments: &Attach) -> anyhow:
     anyhow::bail!(
         "{interface}: other limiter commands attach and detach all the time: wait until they end, and try again"
     )
+}
+
+/// The wanted state with the kept bans of an interface, and a line about them.
+fn with_kept(interface: &str, wanted: &Wanted) -> (Wanted, Option<String>) {
+    let mut wanted = wanted.clone();
+    let text = match kept::read(interface) {
+        Ok(None) => None,
+        Ok(Some(mut found)) => {
+            let text = found.for_attach(&wanted.settings);
+            wanted.bans = found.bans;
+            text
+        }
+        Err(error) if wanted.settings.keep_bans => Some(format!(
+            "WARNING: bans from before are not in force, and the next `limiter ban` replaces their file: {error:#}"
+        )),
+        Err(_) => None,
+    };
+    (wanted, text.map(|text| format!("{interface}: {text}")))
 }
 
 /// Advice for a user who works from `client` to keep the session.
@@ -256,8 +283,12 @@ async fn wanted(arguments: &Attach) -> anyhow::Result<(Vec<String>, Wanted)> {
         let flags = &limiting.flags;
         let direction = flags.direction.unwrap_or(by_name);
         let fleet = arguments.fleet.as_deref();
+        let settings = Settings {
+            keep_bans: arguments.keep_bans,
+            ..settings(flags, direction, arguments.mode, fleet)?
+        };
         let wanted = Wanted {
-            settings: settings(flags, direction, arguments.mode, fleet)?,
+            settings,
             ..Wanted::default()
         };
         (wanted, "use one direction in one command".to_owned())

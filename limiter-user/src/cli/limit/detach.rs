@@ -4,7 +4,11 @@ use limiter_kernel::{
     ops::detach::{detach, detach_all},
 };
 
-use crate::cli::shared::{interface, is_all, note, outcome, report, unique};
+use crate::{
+    cli::shared::{interface, is_all, note, outcome, report, unique},
+    kept,
+    show::units::counted,
+};
 
 /// Stop limiting, and remove everything that limiter attached
 #[derive(Debug, Args)]
@@ -38,7 +42,10 @@ pub async fn run(arguments: Detach) -> anyhow::Result<()> {
     let mut failed = None;
     for (interface, result) in results {
         match result {
-            Ok(None) => report(&format!("{interface}: detached\n")),
+            Ok(None) => report(&format!(
+                "{interface}: detached{}\n",
+                kept_bans(&interface, arguments.everywhere)
+            )),
             Ok(Some(again)) => report(&format!(
                 "{interface}: detached; {again} runs there again\n"
             )),
@@ -54,4 +61,17 @@ pub async fn run(arguments: Detach) -> anyhow::Result<()> {
         }
     }
     failed.map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// Words about the bans that the next `attach` brings back.
+fn kept_bans(interface: &str, everywhere: bool) -> String {
+    // Names of other network namespaces are not those of files here.
+    let found = match everywhere {
+        true => None,
+        false => kept::read(interface).ok().flatten(),
+    };
+    match found.map_or(0, |found| found.bans.len()) {
+        0 => String::new(),
+        count => format!("; {} kept", counted(count as u64, "ban")),
+    }
 }

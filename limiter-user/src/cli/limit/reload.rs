@@ -10,7 +10,10 @@ use limiter_kernel::{
     ops::set::{Lasts, Wanted, swap},
 };
 
-use crate::cli::shared::{Lasting, On, about, each, read_for, report_changes, warn_of_change};
+use crate::{
+    cli::shared::{Lasting, On, about, each, note, read_for, report_changes, warn_of_change},
+    kept,
+};
 
 /// Apply a changed configuration file
 #[derive(Debug, Args)]
@@ -54,6 +57,12 @@ pub async fn put_in_force(
     let changed = swap(interface, lasts, |_| Ok(wanted.clone())).await;
     let changed = changed.map_err(about(interface))?;
     report_changes(interface, &changed, lasts, false);
+    if lasts == Lasts::ForGood && changed.old.keep_bans != changed.new.keep_bans {
+        kept::follow(interface)
+            .await?
+            .iter()
+            .for_each(|text| note(text));
+    }
     Ok(())
 }
 

@@ -26,7 +26,7 @@ use limiter_kernel::{
 use super::{by_fleet, cut_off, edit::first_of};
 use crate::{
     cli::shared::{OnOne, SECOND, YEAR, each, note, outcome, usage, warn_of_ban},
-    observe,
+    kept, observe,
     show::bans::since,
 };
 
@@ -194,7 +194,7 @@ async fn ban(interface: &str, wish: &Wish) -> anyhow::Result<()> {
     let is_in_shadow = attachment.record.settings.shadow;
     let settings = &attachment.record.settings;
     let is_shared = settings.shares(BANS) && wish.origin == BY_HAND;
-    let (how, notes) = match settings.fleet.clone().filter(|_| is_shared) {
+    let (how, notes, kept) = match settings.fleet.clone().filter(|_| is_shared) {
         None => ban_here(&mut attachment, wish)?,
         Some(fleet) => {
             // The agent needs the lock of the attachment.
@@ -205,7 +205,8 @@ async fn ban(interface: &str, wish: &Wish) -> anyhow::Result<()> {
                 reason: wish.reason.clone(),
             };
             by_fleet::change_bans(interface, edit).await?;
-            (format!(", on all hosts of fleet '{fleet}'"), Vec::new())
+            let how = format!(", on all hosts of fleet '{fleet}'");
+            (how, Vec::new(), Ok(None))
         }
     };
     let time = wish.lasts.map_or_else(
@@ -222,6 +223,7 @@ async fn ban(interface: &str, wish: &Wish) -> anyhow::Result<()> {
         cut_off::warn(interface, &prefixes, &allow, is_shared).await;
     }
     note_allowed(interface, wish, &allow);
+    kept?.iter().for_each(|text| note(text));
     Ok(())
 }
 
@@ -250,11 +252,11 @@ fn note_allowed(interface: &str, wish: &Wish, allow: &Prefixes) {
     });
 }
 
-/// Bans on this host alone. Returns how many were renewed, and notes about bans that were there.
-fn ban_here(
-    attachment: &mut Attachment,
-    wish: &Wish,
-) -> limiter_kernel::Result<(String, Vec<String>)> {
+/// The result of a ban: how many were renewed, notes about bans that were there, and about the file of bans.
+type Done = (String, Vec<String>, anyhow::Result<Option<String>>);
+
+/// Bans on this host alone.
+fn ban_here(attachment: &mut Attachment, wish: &Wish) -> limiter_kernel::Result<Done> {
     let _lock = attachment.lock()?;
     let now = clock::now()?;
     let until = wish.lasts.map_or(0, |lasts| {
@@ -279,7 +281,11 @@ fn ban_here(
     if before.iter().any(|(_, earlier)| was_longer(earlier)) {
         notes.push("a ban ends earlier now than it would have".to_owned());
     }
-    Ok((renewed, notes))
+    let kept = match is_kept(&wish.origin) {
+        true => kept::write_change(attachment),
+        false => Ok(None),
+    };
+    Ok((renewed, notes, kept))
 }
 
 /// The end of a ban as a number that is larger for a later end.

@@ -15,6 +15,7 @@ use limiter_kernel::{
 use super::{by_fleet, edit::first_of};
 use crate::{
     cli::shared::{OnOne, each, note, outcome},
+    kept,
     observe::{Asked, Ban, readers},
     show::bans::since,
 };
@@ -89,6 +90,10 @@ async fn unban(interface: &str, arguments: &Unban) -> anyhow::Result<()> {
         }
     }
     let removed = attachment.bans.remove(&own, now)?;
+    let kept = match removed.iter().any(|(_, ban)| ban.is_kept != 0) {
+        true => kept::write_change(&attachment),
+        false => Ok(None),
+    };
     let removed: BTreeSet<_> = removed.into_iter().map(|(prefix, _)| prefix).collect();
     let (mut ended, mut missing) = (Vec::new(), Vec::new());
     for prefix in prefixes {
@@ -113,8 +118,10 @@ async fn unban(interface: &str, arguments: &Unban) -> anyhow::Result<()> {
     };
     let text = format!("{interface}: {ended} unbanned\n");
     outcome(missing.is_some(), &text);
-    missing.iter().chain(&stays).for_each(|why| note(why));
-    Ok(())
+    let kept_note = kept.as_ref().ok().cloned().flatten();
+    let notes = missing.iter().chain(&stays).chain(&kept_note);
+    notes.for_each(|why| note(why));
+    kept.map(drop)
 }
 
 /// The note about a prefix that stays banned, by another origin or with a shorter prefix.
