@@ -102,7 +102,20 @@ fn ban_and_unban_of_two_thousand_are_killed_at_any_moment() {
         .collect();
     let words = |verb| -> Vec<&str> {
         let addresses = addresses.iter().map(String::as_str);
-        [verb, "eth0"].into_iter().chain(addresses).collect()
+        let own = (verb == "unban").then_some(["--origin", "hand"]);
+        let own = own.into_iter().flatten();
+        [verb, "eth0"]
+            .into_iter()
+            .chain(addresses)
+            .chain(own)
+            .collect()
+    };
+    // Of another origin, which stays.
+    let other = &addresses[BANS / 3];
+    hosts.run(&format!("ban eth0 {other} --origin other --for 1h"));
+    let bans = |hosts: &Hosts| {
+        let listed = hosts.json("bans eth0 --origin hand --json");
+        number(&listed["count"]) as usize
     };
     let start = Instant::now();
     hosts.limiter(&words("ban")).expect(0);
@@ -110,7 +123,7 @@ fn ban_and_unban_of_two_thousand_are_killed_at_any_moment() {
     let longest = start.elapsed() / 2;
     let mut seen = BTreeSet::new();
     for kill in 0..kills {
-        let verb = if bans(&hosts)[0] == 0 { "ban" } else { "unban" };
+        let verb = if bans(&hosts) == 0 { "ban" } else { "unban" };
         let mut command = prepared(&words(verb));
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let mut process = on(&hosts.server, || command.spawn()).unwrap();
@@ -118,7 +131,7 @@ fn ban_and_unban_of_two_thousand_are_killed_at_any_moment() {
         thread::sleep(longest * (kill * 37 % kills) / kills);
         process.kill().unwrap();
         process.wait().unwrap();
-        let left = bans(&hosts)[0];
+        let left = bans(&hosts);
         assert!([0, BANS].contains(&left), "{verb}: {left} bans");
         let passed: BTreeSet<_> = [0, 1, BANS / 2, BANS - 1]
             .iter()
@@ -126,8 +139,13 @@ fn ban_and_unban_of_two_thousand_are_killed_at_any_moment() {
             .collect();
         let wanted = if left == 0 { SENT } else { 0 };
         assert_eq!(passed, BTreeSet::from([wanted]), "{verb}: {left} bans");
+        assert_eq!(
+            probe.passed(other.parse().unwrap()),
+            0,
+            "{verb}: {left} bans"
+        );
         hosts.run("ban eth0 10.96.0.1");
-        assert_eq!(bans(&hosts)[0], left + 1, "{verb}");
+        assert_eq!(bans(&hosts), left + 1, "{verb}");
         hosts.run("unban eth0 10.96.0.1");
         seen.insert((verb, left));
         // The other state, from which the next command is killed.
