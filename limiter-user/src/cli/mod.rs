@@ -21,11 +21,13 @@ mod limit {
 }
 mod lists {
     pub mod ban;
+    mod ban_notes;
     pub mod bans;
     pub mod by_fleet;
     pub mod cut_off;
     pub mod edit;
     pub mod feed;
+    mod to_ban;
     pub mod unban;
 }
 mod observe {

@@ -122,7 +122,7 @@ fn clock_that_is_behind_gives_no_ban_more_time() {
 }
 
 #[test]
-fn only_who_asks_for_it_keeps_bans() {
+fn bans_are_kept_only_if_the_settings_say_so() {
     need_kernel!();
     let (hosts, folder) = (Hosts::new(), Folder::new());
     let file = File::of(&hosts);
