@@ -282,4 +282,20 @@ mod tests {
         let found = mistakes("crowdsec = 'http://a'\nformat = 'json'\nfield = 'ip'\n");
         assert_eq!(found.len(), 3, "{found:#?}");
     }
+
+    #[test]
+    fn examples_of_all_keys_are_accepted() {
+        for known in Settings::KNOWN {
+            let (key, example) = (known.key, known.example());
+            // A source, and its own keys, contradict others.
+            let text = match key {
+                "crowdsec" => format!("crowdsec = {example}\nkey-file = '/k'"),
+                "key-file" => format!("crowdsec = 'http://a'\nkey-file = {example}"),
+                "list" => format!("list = {example}"),
+                _ => format!("list = '/a'\n{key} = {example}"),
+            };
+            let read = Settings::parse(&text);
+            assert!(read.is_ok(), "{text}: {read:?}");
+        }
+    }
 }

@@ -47,6 +47,17 @@ impl Known {
         }
     }
 
+    /// The first example of the advice; empty if there is none.
+    pub fn example(&self) -> &'static str {
+        let (_, example) = self.advice.split_once("as in ").unwrap_or_default();
+        let end = match example.chars().next() {
+            Some('"') => example[1..].find('"').map(|end| end + 2),
+            Some('{') => example.rfind('}').map(|end| end + 1),
+            _ => example.find([',', ' ']),
+        };
+        &example[..end.unwrap_or(example.len())]
+    }
+
     /// The meaning of the key. Text between backquotes is as in files.
     pub fn meaning(&self) -> String {
         // The lines of a doc comment begin with a space.
@@ -83,10 +94,14 @@ impl Keys {
         self.groups.is_empty() || self.names().any(|name| name == key)
     }
 
+    /// The key with this name.
+    pub fn known(&self, key: &str) -> Option<&'static Known> {
+        self.all().find(|known| known.key == key)
+    }
+
     /// The type of a key's value, with an example.
     pub fn advice(&self, key: &str) -> &'static str {
-        let known = self.all().find(|known| known.key == key);
-        known.map_or("", |known| known.advice)
+        self.known(key).map_or("", |known| known.advice)
     }
 
     /// The message for a key that this table does not have. `tables` are all tables of the file.

@@ -8,7 +8,7 @@ use toml::{
 };
 
 use super::{
-    keys::Keys,
+    keys::{Keys, Known},
     mistakes::Mistakes,
     value::{Read, Wrong, nearest},
     values::Setting,
@@ -121,8 +121,7 @@ impl<'s, 't> Section<'s, 't> {
     pub fn require(&mut self, key: &str) {
         if !self.has(key) {
             let table = self.keys.table;
-            let advice = self.keys.advice(key);
-            let (_, example) = advice.split_once("as in ").unwrap_or_default();
+            let example = self.keys.known(key).map_or("", Known::example);
             let message = format!(
                 "{table} needs '{key}', which is missing: write it as in {key} = {example}"
             );
