@@ -140,6 +140,8 @@ fn decisions_of_crowdsec_are_bans_until_they_end() {
         crowdsec.cscli(&["decisions", "add", option, value, "--duration", "1h"]);
         let begin = Instant::now();
         eventually("the ban", || traffic.passed(source, 1) == 0);
+        // Beside the ban by hand, too.
+        eventually("the feed's ban", || feed.bans() == [value]);
         println!(
             "{value}: {:.1?} from the decision to the first drop",
             begin.elapsed()
@@ -149,7 +151,7 @@ fn decisions_of_crowdsec_are_bans_until_they_end() {
             eventually("its end", || traffic.passed(source, 1) == 1);
         }
     }
-    assert_eq!(feed.bans(), [""; 0]);
+    eventually("no decision is left", || feed.bans().is_empty());
     assert_eq!(traffic.passed("192.0.2.8", 3), 0);
 
     // A restart loses nothing, and decisions of that time are found.

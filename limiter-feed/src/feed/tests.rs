@@ -2,8 +2,6 @@
 
 use std::{collections::HashMap, fs};
 
-use ipnet::IpNet;
-
 use super::*;
 use crate::host::{Edit, Found, Own};
 
