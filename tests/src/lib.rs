@@ -77,15 +77,23 @@ impl Drop for SetOnDrop<'_> {
 
 /// Waits for `condition`: the kernel and other programs do some things at their own pace, and the machine may be busy.
 /// Tests that promise a time measure it themselves.
+///
+/// Pauses for four times as long as `condition` takes. Many conditions run a command: asked without such a pause, they
+/// would take most of a processor, and delay what they wait for.
 pub fn eventually(awaited: &str, mut condition: impl FnMut() -> bool) {
     const PATIENCE: Duration = Duration::from_secs(60);
+    const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(200)];
     let start = Instant::now();
-    while !condition() {
+    loop {
+        let asked = Instant::now();
+        if condition() {
+            return;
+        }
         assert!(
             start.elapsed() < PATIENCE,
             "not within {PATIENCE:?}: {awaited}"
         );
-        thread::sleep(Duration::from_millis(10));
+        thread::sleep((asked.elapsed() * 4).clamp(PAUSES[0], PAUSES[1]));
     }
 }
 
