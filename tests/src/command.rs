@@ -1,6 +1,7 @@
 //! Runs the command as a user does.
 
 use std::{
+    fs,
     io::{Seek as _, Write as _},
     path::{Path, PathBuf},
     process::{Command, Output},
@@ -23,14 +24,7 @@ pub fn binary() -> &'static PathBuf {
         if let Some(built) = std::env::var_os("LIMITER_BINARY") {
             return built.into();
         }
-        // Tests are in <target>/<profile>/deps, programs beside the binary.
-        let own = std::env::current_exe().unwrap();
-        let folder = own.parent().unwrap();
-        let profile = if folder.ends_with("deps") {
-            folder.parent().unwrap()
-        } else {
-            folder
-        };
+        let profile = profile();
         let mut build = Command::new(env!("CARGO"));
         build.args([
             "build",
@@ -61,6 +55,21 @@ pub fn binary() -> &'static PathBuf {
         );
         profile.join("limiter")
     })
+}
+
+/// The folder of this program's build profile, `<target>/<profile>`. Tests are in `deps` there.
+fn profile() -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    let folders = own.ancestors().skip(1);
+    let mut folders = folders.skip_while(|folder| folder.ends_with("deps"));
+    folders.next().unwrap().to_owned()
+}
+
+/// A folder among the build results for files that tests keep from run to run.
+pub fn folder_of_tests() -> PathBuf {
+    let folder = profile().with_file_name("tmp");
+    fs::create_dir_all(&folder).unwrap();
+    folder
 }
 
 /// Copies the command. By another process: if this one wrote the copy, the fork of another test could have it open for

@@ -4,10 +4,14 @@
 
 use std::{
     fs,
+    hash::{DefaultHasher, Hash, Hasher},
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
+    sync::OnceLock,
 };
+
+use limiter_fleet::store::SCHEMA;
 
 use nix::{
     sys::{
@@ -19,6 +23,7 @@ use nix::{
 use tempfile::TempDir;
 
 use crate::{
+    command::folder_of_tests,
     eventually, need,
     processes::children_of,
     redis::{Setup, free_port},
@@ -72,6 +77,30 @@ fn succeeds(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
+/// A server's folder with the database, the schema and the agents' role, to copy. It is kept beside the build results:
+/// making it takes ten times as long as copying it.
+fn prepared_data() -> &'static Path {
+    static KEPT: OnceLock<PathBuf> = OnceLock::new();
+    KEPT.get_or_init(|| {
+        let mut version = program("initdb");
+        let version = succeeds(version.arg("--version"));
+        let mut content = DefaultHasher::new();
+        (version, SCHEMA, PASSWORD, geteuid().as_raw()).hash(&mut content);
+        let kept = folder_of_tests().join(format!("postgres-{:x}", content.finish()));
+        if !kept.exists() {
+            let mut server = Postgres::prepare();
+            server.shut_down();
+            let new = kept.with_extension(std::process::id().to_string());
+            succeeds(Command::new("cp").arg("-a").args([&server.data(), &new]));
+            // Another test program may have been faster.
+            if fs::rename(&new, &kept).is_err() {
+                fs::remove_dir_all(&new).unwrap();
+            }
+        }
+        kept
+    })
+}
+
 impl Postgres<'static> {
     /// True if a server can be started.
     pub fn is_there(test: &str) -> bool {
@@ -92,9 +121,21 @@ impl<'h> Postgres<'h> {
         // The network of the tests' fleets.
         let hosts = ["127.0.0.1/32", "198.51.100.0/24"];
         let rules = hosts.map(|from| format!("host all all {from} scram-sha-256\n"));
-        let postgres = Self::start_with(setup, &rules.concat());
+        let mut postgres = Self::in_folder(setup);
+        succeeds(
+            Command::new("cp")
+                .arg("-a")
+                .args([prepared_data(), &postgres.data()]),
+        );
+        postgres.begin(&rules.concat());
+        postgres
+    }
+
+    /// Starts a server with the database, the schema and the agents' role.
+    fn prepare() -> Self {
+        let postgres = Self::start_with(Setup::default(), "");
         let schema = postgres.folder.path().join("schema.sql");
-        fs::write(&schema, limiter_fleet::store::SCHEMA).unwrap();
+        fs::write(&schema, SCHEMA).unwrap();
         postgres.sql_in("postgres", &format!("CREATE DATABASE {DATABASE}"));
         succeeds(postgres.psql(DATABASE).arg("-1f").arg(schema));
         postgres.sql(&format!(
@@ -106,14 +147,17 @@ impl<'h> Postgres<'h> {
     /// Starts a server without the database. `rules`: who may connect, besides the owner of its folder.
     pub fn start_with(setup: Setup<'h>, rules: &str) -> Self {
         let mut postgres = Self::in_folder(setup);
-        let data = postgres.data();
         let mut initdb = program("initdb");
         initdb.args(["--no-sync", "--username=postgres", "--auth=trust", "-D"]);
-        succeeds(initdb.arg(&data));
-        let own = "local all all trust\nlocal replication all trust\n";
-        fs::write(data.join("pg_hba.conf"), format!("{own}{rules}")).unwrap();
-        postgres.go_on();
+        succeeds(initdb.arg(postgres.data()));
+        postgres.begin(rules);
         postgres
+    }
+
+    fn begin(&mut self, rules: &str) {
+        let own = "local all all trust\nlocal replication all trust\n";
+        fs::write(self.data().join("pg_hba.conf"), format!("{own}{rules}")).unwrap();
+        self.go_on();
     }
 
     /// Starts a replica of this server, beside it.
@@ -264,6 +308,14 @@ impl<'h> Postgres<'h> {
         if let Some(mut process) = self.process.take() {
             let _ = process.wait();
         }
+    }
+
+    /// Lets the server complete its files, and end.
+    fn shut_down(&mut self) {
+        let mut process = self.process.take().unwrap();
+        let server = Pid::from_raw(process.id().try_into().unwrap());
+        kill(server, Signal::SIGINT).unwrap();
+        assert!(process.wait().unwrap().success());
     }
 
     /// Starts the server after [`Self::stop`], at the same port.
