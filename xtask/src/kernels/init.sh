@@ -34,6 +34,8 @@ target() {
     [ $# != 0 ] || set -- $(sed -n "s/^$name::\(.*\): test$/\1/p" $all)
     tests=
     for test in "$@"; do tests="$tests $name::$test"; done
+    # Without names, the program would run all tests.
+    tests=${tests:-$name}
     # A file instead of a pipe: a leftover process of a test would hold a pipe open.
     timeout "$longest" /tests-of-the-kernel --test-threads=1 --show-output --exact $tests >/tmp/printed 2>&1
     code=$?
