@@ -45,6 +45,10 @@ pub const fn is_time(word: u64) -> bool {
 /// TAT that is further ahead of an empty bucket's comes from a clock that was set back, not from another CPU.
 pub const SKEW_MAX: u64 = 1 << (20 + TICK_SHIFT);
 
+/// The most by which a clock may be set back, in ticks: 19 hours. A TAT that is further ahead is not from the future: its
+/// source was idle for more than 1.14 years, half of the range of the ticks.
+pub const BACK_MAX: u64 = 1 << 54;
+
 /// Ticks from `now` to `tat`; 0 if `tat` has passed.
 #[inline(always)]
 pub(crate) const fn ahead(tat: u64, now: u64) -> u64 {
@@ -64,15 +68,21 @@ pub const fn spent(tat: u64, now: u64, tau: u64) -> u64 {
 }
 
 /// The corrected TAT for one that is further ahead than packets can bring it: after the clock was set back, or after
-/// more than a year without packets. The bucket is empty from `now` on, so that no source is locked out for longer than
-/// a burst takes to refill.
+/// more than 1.14 years without packets. In the first case the bucket is empty from `now` on, so that no source is locked
+/// out for longer than a burst takes to refill. In the second case ([`BACK_MAX`]) it is full.
+///
+/// After 2.28 years without packets the ticks have wrapped, and the bucket counts as used just now: it may be less than
+/// full if the source comes back in the last `tau` + `beyond` + 19 hours before that.
 ///
 /// A TAT up to `beyond` ahead of an empty bucket's stays. `beyond` is [`SKEW_MAX`] for another CPU's clock: a
 /// correction would give the difference between two clocks again and again. It is [`DEBT_MAX`] for charges of other
 /// hosts.
 #[inline(always)]
 pub const fn corrected(tat: u64, now: u64, tau: u64, beyond: u64) -> Option<u64> {
-    if ahead(tat, now) > tau + beyond {
+    let ahead = ahead(tat, now);
+    if ahead > tau + beyond + BACK_MAX {
+        Some(time(now))
+    } else if ahead > tau + beyond {
         Some(time(now.wrapping_add(tau)))
     } else {
         None
