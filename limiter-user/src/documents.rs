@@ -6,7 +6,10 @@ use schemars::{JsonSchema, generate::SchemaSettings};
 
 use crate::{
     observe::{Bans, Listing, Status, event, log, source},
-    plan::doctor,
+    plan::{
+        doctor,
+        replay::{PacketVerdict, Report},
+    },
 };
 
 /// Environment variable: if set, the files are written, not compared.
@@ -42,8 +45,10 @@ fn json_schemas_match_the_types() {
         ("doctor", schema::<doctor::Diagnosis>()),
         ("list", schema::<Listing>()),
         ("log", schema::<log::LogLine>()),
+        ("replay", schema::<Report>()),
         ("status", schema::<Status>()),
         ("top", schema::<source::Top>()),
+        ("verdicts", schema::<PacketVerdict<'_>>()),
         ("watch", schema::<event::Event>()),
     ] {
         compare(&format!("schema/{name}.json"), &made);

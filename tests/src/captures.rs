@@ -100,21 +100,13 @@ pub fn match_all_fields() -> Settings {
 
 /// Replays a file: the outcome, and the verdict on each packet.
 pub fn replay(file: &[u8], settings: &Settings) -> anyhow::Result<(Outcome, Vec<Option<Reason>>)> {
-    let open = || Capture::new("test", io::Cursor::new(file.to_vec()));
+    let mut capture = Capture::new("test", io::Cursor::new(file.to_vec()))?;
     let compiled = Compiled::new(settings).unwrap();
-    let outcome = replay::run(&mut open()?, &compiled)?;
-    let mut packets = open()?.peekable();
-    let begin = match packets.peek() {
-        Some(Ok(packet)) => packet.time,
-        _ => 0,
-    };
-    let mut model = compiled.model(begin);
-    let verdicts = packets.map(|packet| {
-        let packet = packet?;
-        let decide = || replay::decide(&mut model, &packet.frame, packet.time);
-        Ok((!packet.outgoing).then(decide))
-    });
-    let verdicts = verdicts.collect::<anyhow::Result<_>>()?;
+    let mut verdicts = Vec::new();
+    let outcome = replay::run(&mut capture, &compiled, |_, decided| {
+        verdicts.push(decided.reason);
+        Ok(())
+    })?;
     Ok((outcome, verdicts))
 }
 
@@ -129,12 +121,12 @@ pub fn replay_by_both(
     pin_to(0);
     let (outcome, verdicts) = replay(file, settings).unwrap();
     let capture = Capture::new("test", io::Cursor::new(file.to_vec())).unwrap();
-    let mut packets = capture.map(Result::unwrap).peekable();
+    let mut packets = capture.peekable();
     let begin = packets.peek().map_or(0, |packet| packet.time);
     let kernel = Kernel::replaying(settings, begin);
     let by_kernel = packets.map(|packet| {
         let decide = || kernel.offer_captured(&packet.frame, packet.time);
-        (!packet.outgoing).then(decide)
+        packet.is_seen(settings.direction).then(decide)
     });
     let mut number = 0;
     for (by_kernel, by_model) in by_kernel.zip(&verdicts) {

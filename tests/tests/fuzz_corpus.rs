@@ -155,7 +155,7 @@ fn odd_frames_get_their_expected_verdicts() {
     let written = fs::read_to_string(folder.join("odd.txt")).unwrap();
     let mut written = written.lines();
     for packet in Capture::open(&folder.join("odd.pcap")).unwrap() {
-        let frame = packet.unwrap().frame;
+        let frame = packet.frame;
         let line = written.next().unwrap();
         let reason = decide(&mut compiled.model(NOW), &frame, NOW);
         let [charged, others] = kernels.each_ref().map(|kernel| {

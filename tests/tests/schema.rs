@@ -1,7 +1,14 @@
 //! The output of every `--json` option matches `docs/schema`, by an independent validator.
 
+use std::fs;
+
 use limiter_tests::{
-    files::Folder, hosts::Hosts, need_kernel, number, schema, traffic::Traffic, watcher::Watcher,
+    captures::{Captured, pcap},
+    files::Folder,
+    hosts::{CLIENT, Hosts},
+    need_kernel, number, schema,
+    traffic::{Traffic, udp},
+    watcher::Watcher,
 };
 use serde_json::json;
 
@@ -46,6 +53,15 @@ fn json_of_every_verb_matches_its_schema() {
         assert!(passed <= 10, "{source}: {passed}");
     }
     let events = [watcher.event(), watcher.event()];
+    let frame = udp(&hosts, CLIENT, 53);
+    let capture = pcap(&[1, 2].map(|time| Captured::whole(time, frame.clone())));
+    let (capture, verdicts) = (folder.write("test.pcap", capture), folder.path("verdicts"));
+    let replay = format!("replay {capture} --rate 1/h --burst 1 --json --verdicts {verdicts}");
+    let replay = hosts.json(&replay);
+    let lines = fs::read_to_string(&verdicts).unwrap();
+    let mut lines = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
     let values = [
         ("status", empty),
         ("status", hosts.json("status eth0 --json")),
@@ -58,6 +74,9 @@ fn json_of_every_verb_matches_its_schema() {
         ("doctor", hosts.json("doctor eth0 --json")),
         ("watch", events[0].clone()),
         ("watch", events[1].clone()),
+        ("replay", replay),
+        ("verdicts", lines.next().unwrap()),
+        ("verdicts", lines.next().unwrap()),
     ];
     for (name, value) in &values {
         assert_eq!(schema::faults(name, value), "", "{name}: {value:#}");

@@ -11,6 +11,7 @@ use std::{
 };
 
 use limiter_common::abi::events::EVENTS_BYTES;
+use limiter_config::Direction;
 use limiter_tests::{
     eventually,
     files::Folder,
@@ -55,12 +56,21 @@ struct Written {
     bytes: Vec<u8>,
     length: u32,
     comment: String,
+    /// The kind of the verdict, and the action.
+    verdict: (u8, i64),
 }
 
+/// Verdicts of XDP: `XDP_DROP` and `XDP_PASS`; and of tc: `TC_ACT_SHOT`.
+const XDP_DROP: (u8, i64) = (2, 1);
+const XDP_PASS: (u8, i64) = (2, 2);
+const TC_DROP: (u8, i64) = (1, 2);
+
 impl Written {
-    /// A packet of which the first `snap` bytes are written.
+    /// A packet of which the first `snap` bytes are written, of a program at the driver.
     fn of(frame: &[u8], snap: usize, comment: &str) -> Self {
+        let is_dropped = comment.starts_with("dropped");
         Self {
+            verdict: if is_dropped { XDP_DROP } else { XDP_PASS },
             bytes: frame[..frame.len().min(snap)].to_vec(),
             length: frame.len() as u32,
             comment: comment.to_owned(),
@@ -82,16 +92,24 @@ fn read(path: &str, since: SystemTime, outgoing: bool) -> (DataLink, Vec<Written
                     since - Duration::from_micros(10) <= time && time <= SystemTime::now(),
                     "{time:?}"
                 );
-                let [EnhancedPacketOption::Comment(comment), direction] = &packet.options[..]
+                let [
+                    EnhancedPacketOption::Comment(comment),
+                    direction,
+                    EnhancedPacketOption::Unknown(verdict),
+                ] = &packet.options[..]
                 else {
                     panic!("{packet:?}");
                 };
+                assert_eq!(verdict.code, 7);
+                let (kind, action) = verdict.value.split_first().unwrap();
+                let action = i64::from_ne_bytes(action.try_into().unwrap());
                 let flags = if outgoing { 2 } else { 1 };
                 assert_eq!(*direction, EnhancedPacketOption::Flags(flags));
                 packets.push(Written {
                     bytes: packet.data.to_vec(),
                     length: packet.original_len,
                     comment: comment.to_string(),
+                    verdict: (*kind, action),
                 });
             }
             other => panic!("{other:?}"),
@@ -111,8 +129,13 @@ fn times(path: &str, frame: &[u8]) -> usize {
 fn replay_reads(path: &str, outgoing: bool, packets: &[Written]) {
     let read: Vec<_> = Capture::open(Path::new(path)).unwrap().collect();
     assert_eq!(read.len(), packets.len());
-    for (read, packet) in read.into_iter().map(Result::unwrap).zip(packets) {
-        assert_eq!(read.outgoing, outgoing);
+    let direction = if outgoing {
+        Direction::Out
+    } else {
+        Direction::In
+    };
+    for (read, packet) in read.into_iter().zip(packets) {
+        assert_eq!(read.direction, Some(direction));
         // Packets without an Ethernet header get one.
         assert!(read.frame.bytes.ends_with(&packet.bytes));
         let more = read.frame.bytes.len() - packet.bytes.len();
@@ -266,7 +289,11 @@ fn drops_in_the_network_stack_are_written_in_both_directions() {
         }
         eventually("two drops are written", || times(&path, &frame) == 2);
         watcher.end();
-        let wanted = vec![Written::of(&frame, 128, "dropped: over the limit default"); 2];
+        let wanted = Written {
+            verdict: TC_DROP,
+            ..Written::of(&frame, 128, "dropped: over the limit default")
+        };
+        let wanted = vec![wanted; 2];
         let (link, packets) = read(&path, since, outgoing);
         assert_eq!(
             (link, &packets),
@@ -274,6 +301,17 @@ fn drops_in_the_network_stack_are_written_in_both_directions() {
             "{interface}"
         );
         replay_reads(&path, outgoing, &packets);
+        for (direction, limited) in [("out", outgoing), ("in", !outgoing)] {
+            let replay = hosts.run(&format!(
+                "replay {path} --rate 1/h --burst 1 --direction {direction}"
+            ));
+            let counts = if limited {
+                "1 passed, 1 dropped\n"
+            } else {
+                "2 passed, 0 dropped\n"
+            };
+            assert!(replay.contains(counts), "{direction}: {replay}");
+        }
         hosts.run(&format!("detach {interface}"));
     }
 }
@@ -329,7 +367,10 @@ fn packets_without_ethernet_header_are_written_as_raw_ip() {
     udp.write(&mut packet, &[0x5a; 20]).unwrap();
     (0..2).for_each(|_| tun.arrive(&packet));
     assert_eq!(watcher.wait().status, 0);
-    let wanted = Written::of(&packet, 128, "dropped: over the limit default");
+    let wanted = Written {
+        verdict: TC_DROP,
+        ..Written::of(&packet, 128, "dropped: over the limit default")
+    };
     let (link, packets) = read(&path, since, false);
     assert_eq!((link, &packets[..]), (DataLink::RAW, &[wanted][..]));
     replay_reads(&path, false, &packets);

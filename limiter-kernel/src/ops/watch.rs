@@ -46,6 +46,8 @@ pub struct Filter {
 pub struct Watching {
     /// Name of the interface.
     pub interface: String,
+    /// True if the program runs in the network stack, not at the driver.
+    pub in_stack: bool,
     /// True if packets begin with the IP header.
     pub no_ethernet: bool,
     /// Direction of the packets.
@@ -90,6 +92,7 @@ impl Watching {
         let events = RingBuf::try_from(Map::RingBuf(open_map(&dir, "EVENTS")?))?;
         let mut watching = Self {
             interface: interface.name,
+            in_stack: record.tc,
             no_ethernet: record.no_ethernet,
             direction: record.settings.direction,
             names: BTreeMap::new(),

@@ -10,12 +10,14 @@ use crate::plan::{
     replay::{Compiled, decide},
 };
 
-/// The longest time without packets, in seconds.
-const GAP_MAX: u64 = 3_600;
+/// Number of seconds without packets in a row that are shown.
+const QUIET_MAX: u64 = 3_600;
 
 /// One second of the capture.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Second {
+    /// Number of the second, from 0. Some seconds of long gaps are left out.
+    pub number: u64,
     /// Packets that arrived.
     pub offered: u64,
     /// Packets that pass at the configured rates.
@@ -26,8 +28,17 @@ pub struct Second {
     pub scales: Vec<(String, f64)>,
 }
 
+/// What came out.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Simulated {
+    /// The seconds of the capture.
+    pub seconds: Vec<Second>,
+    /// Packets of the other direction, according to the capture. Limits do not apply to them.
+    pub other_direction: u64,
+}
+
 /// Replays the capture in the model. In each second in which more packets pass than `capacity`, all signals are over.
-pub fn run(capture: &mut Capture, settings: &Settings, capacity: Rate) -> Result<Vec<Second>> {
+pub fn run(capture: &mut Capture, settings: &Settings, capacity: Rate) -> Result<Simulated> {
     let compiled = Compiled::new(settings)?;
     let mut limits: Vec<_> = (FIRST_SLOT..LIMITS_MAX)
         .zip(settings.all_limits())
@@ -36,34 +47,37 @@ pub fn run(capture: &mut Capture, settings: &Settings, capacity: Rate) -> Result
             Some((slot, limit.name, controller))
         })
         .collect();
-    let mut next = capture.next().transpose()?;
-    let begin = next.as_ref().map_or(0, |packet| packet.time);
+    let mut simulated = Simulated::default();
     let mut models = [(); 2].map(|()| compiled.model(ROUND));
-    let mut seconds = Vec::new();
     let mut second = Second::default();
-    let mut ends = 2 * ROUND;
-    while let Some(packet) = next {
-        next = capture.next().transpose()?;
-        if packet.outgoing {
+    let (mut begin, mut ends, mut quiet) = (None, 2 * ROUND, 0);
+    for packet in capture {
+        let begin = *begin.get_or_insert(packet.time);
+        if !packet.is_seen(settings.direction) {
+            simulated.other_direction += 1;
             continue;
         }
         // Scales are for times since boot.
         let now = packet.time.saturating_sub(begin) + ROUND;
-        let gap = now.saturating_sub(ends) / ROUND;
-        anyhow::ensure!(
-            gap < GAP_MAX,
-            "packet {} comes {gap} seconds after the one before it: cut the capture there",
-            packet.number
-        );
         while now >= ends {
+            quiet = if second.offered == 0 { quiet + 1 } else { 0 };
             let over = second.adapted as f64 > capacity.per_second();
             let part = |controller: &Controller| f64::from(controller.scale()) / f64::from(ONE);
             for (slot, name, controller) in &mut limits {
-                second.scales.push((name.clone(), part(controller)));
+                if quiet <= QUIET_MAX {
+                    second.scales.push((name.clone(), part(controller)));
+                }
                 controller.step(over);
                 models[1].set_scale(*slot, controller.word(ends));
             }
-            seconds.push(std::mem::take(&mut second));
+            let next = Second {
+                number: second.number + 1,
+                ..Second::default()
+            };
+            let second = std::mem::replace(&mut second, next);
+            if quiet <= QUIET_MAX {
+                simulated.seconds.push(second);
+            }
             ends += ROUND;
         }
         second.offered += 1;
@@ -74,6 +88,6 @@ pub fn run(capture: &mut Capture, settings: &Settings, capacity: Rate) -> Result
         second.configured += passed[0];
         second.adapted += passed[1];
     }
-    seconds.push(second);
-    Ok(seconds)
+    simulated.seconds.push(second);
+    Ok(simulated)
 }

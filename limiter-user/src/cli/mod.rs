@@ -1,7 +1,7 @@
 //! The command line. Each verb has a file with its arguments, its help and its work. `shared` has code of several
 //! verbs.
 //!
-//! Exit status: 0 done or unchanged, 1 failed, 2 the command line is wrong.
+//! Exit status: 0 done or unchanged, 1 failed, 2 the command line is wrong, 3 `replay --fail-on-drops` found drops.
 
 #[cfg(test)]
 mod reference;
@@ -53,6 +53,7 @@ mod plan {
 }
 mod shared {
     pub mod at_once;
+    pub mod captured;
     pub mod descriptors;
     pub mod file;
     pub mod interfaces;
@@ -64,6 +65,7 @@ mod shared {
     pub mod ssh;
     pub mod values;
 
+    pub use captured::note_capture;
     pub use file::{
         read_for, refuse_warnings, warn_of_changed_meaning, warn_of_full_tables,
         warn_of_ineffective,

@@ -1,7 +1,7 @@
 //! The output of `replay`: the sources that would have been dropped.
 
 use limiter_common::abi::counters::LimitCounters;
-use limiter_config::Limit;
+use limiter_config::{Direction, Limit};
 
 use crate::{
     plan::replay::{FRAME_MAX, Outcome, SourceCounters},
@@ -13,19 +13,23 @@ use crate::{
 
 const SHOWN: usize = 10;
 
-/// The packets by limit and by source.
-pub fn text(replay: &Outcome) -> String {
+/// The packets by limit and by source, of a replay for this direction.
+pub fn text(replay: &Outcome, direction: Direction) -> String {
     let (verdicts, time) = (&replay.verdicts, seconds(replay.seconds));
     let [passed, dropped] = [verdicts.passed, verdicts.dropped].map(|count| grouped(count.packets));
     let seen = counted(verdicts.seen.packets, "packet");
     let mut text = format!("{seen} in {time}: {passed} passed, {dropped} dropped\n");
     let drops = replay.drops.iter();
     let lines = drops.map(|(reason, count)| (reason.text(), count.packets));
-    let (outgoing, others) = (replay.outgoing, replay.of_others);
+    let (other, others) = (replay.other_direction.packets, replay.of_others);
+    let of_other = match direction {
+        Direction::In => "sent by the host itself: passed, not limited",
+        Direction::Out => "received by the host: passed, not limited",
+    };
     for (label, packets) in lines.chain([
         ("passed only because of shadow", verdicts.would_drop.packets),
         ("not IP: passed", replay.not_ip),
-        ("sent by the host itself: passed, not limited", outgoing),
+        (of_other, other),
         ("of sources beyond those that fit into memory", others),
     ]) {
         if packets > 0 {
@@ -33,9 +37,11 @@ pub fn text(replay: &Outcome) -> String {
         }
     }
     text.push_str(&format!("\n{}\n", limits(&replay.limits)));
-    let is_hit =
-        |(_, counters): &&(String, SourceCounters)| counters.dropped + counters.would_drop > 0;
-    let hit: Vec<_> = replay.sources.iter().filter(is_hit).collect();
+    let sources_hit = replay
+        .sources
+        .iter()
+        .filter(|(_, counters)| counters.is_hit());
+    let hit: Vec<_> = sources_hit.collect();
     if hit.is_empty() {
         return text + "\nNo source would have lost a packet.\n";
     }

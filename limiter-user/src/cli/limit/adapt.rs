@@ -5,11 +5,17 @@ use limiter_config::Rate;
 use limiter_kernel::sys::requirements;
 
 use crate::{
-    adapt::{self, simulate::Second},
-    cli::shared::{file::read, interface, interruption, note, print},
+    adapt::{
+        self,
+        simulate::{Second, Simulated},
+    },
+    cli::shared::{file::read, interface, interruption, note, note_capture, print},
     plan::capture::Capture,
     sandbox,
-    show::{table::table, units::grouped},
+    show::{
+        table::table,
+        units::{counted, grouped},
+    },
 };
 
 /// Lower the rates of adaptive limits while the host is overloaded
@@ -35,8 +41,11 @@ pub async fn run(arguments: Adapt) -> anyhow::Result<()> {
     let (capture, config) = (arguments.simulate, arguments.config);
     if let (Some(capture), Some(config), Some(capacity)) = (capture, config, arguments.capacity) {
         let settings = read(&config)?.settings;
-        let seconds = adapt::simulate::run(&mut Capture::open(&capture)?, &settings, capacity)?;
-        return Ok(print(&simulated(&seconds))?);
+        let mut capture = Capture::open(&capture)?;
+        let simulated = adapt::simulate::run(&mut capture, &settings, capacity)?;
+        note_capture(&capture)?;
+        note_left_out(&simulated);
+        return Ok(print(&shown(&simulated.seconds))?);
     }
     requirements::privileges()?;
     let interface = arguments.interface.unwrap_or_default();
@@ -45,14 +54,34 @@ pub async fn run(arguments: Adapt) -> anyhow::Result<()> {
     adapt::run(&interface, note, stop).await
 }
 
-fn simulated(seconds: &[Second]) -> String {
-    let rows = seconds.iter().zip(0_u64..).map(|(second, number)| {
+/// Prints notes about packets and seconds that are not in the table.
+fn note_left_out(simulated: &Simulated) {
+    let other = simulated.other_direction;
+    if other > 0 {
+        note(&format!(
+            "left out {} of the other direction",
+            counted(other, "packet")
+        ));
+    }
+    let seconds = &simulated.seconds;
+    let all = seconds.last().map_or(0, |last| last.number + 1);
+    let hidden = all - seconds.len() as u64;
+    if hidden > 0 {
+        note(&format!(
+            "{} without packets, in long gaps, are not shown",
+            counted(hidden, "second")
+        ));
+    }
+}
+
+fn shown(seconds: &[Second]) -> String {
+    let rows = seconds.iter().map(|second| {
         let scales = second.scales.iter();
         let scales: Vec<_> = scales
             .map(|(name, scale)| format!("{name} {:.0}%", scale * 100.0))
             .collect();
         [
-            grouped(number),
+            grouped(second.number),
             grouped(second.offered),
             grouped(second.configured),
             grouped(second.adapted),

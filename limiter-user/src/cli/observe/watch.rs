@@ -25,7 +25,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::{
     cli::shared::{about, answer, file_size, interface, interruption, note, prefix},
     observe,
-    plan::capture::{Interface, Writer},
+    plan::capture::{Interface, Writer, Written},
     show::{self, units::grouped},
 };
 
@@ -58,7 +58,7 @@ pub struct Watch {
     /// Print one line of JSON per drop, for programs
     #[arg(long, conflicts_with = "write")]
     json: bool,
-    /// Write the packets to this new pcapng file instead, with verdict and reason as comments
+    /// Write the packets to this new pcapng file instead, with verdict and reason
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
     /// Write at most the first N bytes of each packet
@@ -90,6 +90,7 @@ pub async fn run(arguments: Watch) -> anyhow::Result<()> {
     let file = arguments.write.map(|path| {
         let interface = Interface {
             name: watching.interface.clone(),
+            in_stack: watching.in_stack,
             no_ethernet: watching.no_ethernet,
             outgoing: watching.direction == Direction::Out,
             snap: arguments.snap,
@@ -166,7 +167,14 @@ impl Showing {
                     "the program on {interface} copies no packets, because it is of an earlier build, or Linux older than 5.18: `limiter set` or `limiter reload` loads a new one"
                 );
                 let time = clock::wall(raw.nanoseconds)?.duration_since(UNIX_EPOCH)?;
-                file.write(time, raw.length, &bytes, &show::watch::verdict(&event))?;
+                let written = Written {
+                    time,
+                    length: raw.length,
+                    bytes: &bytes,
+                    is_dropped: raw.would_drop == 0,
+                    comment: &show::watch::verdict(&event),
+                };
+                file.write(&written)?;
             } else {
                 answer(self.json, &event, || show::watch::line(&event))?;
             }

@@ -4,12 +4,13 @@ use std::{
 };
 
 use clap::Args;
-use limiter_config::Mode;
+use limiter_config::{Direction, Mode};
 use limiter_kernel::{ops::learn::INTERVAL, program::object::new_seed};
 
-use super::replay::note_damage;
 use crate::{
-    cli::shared::{DAY, SECOND, about, duration, interface, interruption, note, print},
+    cli::shared::{
+        DAY, SECOND, about, duration, interface, interruption, note, note_capture, print,
+    },
     plan::{
         capture::Capture,
         learn::{Watched, live, propose, show},
@@ -59,11 +60,10 @@ fn from_capture(path: &Path) -> anyhow::Result<Watched> {
     let mut capture = Capture::open(path)?;
     let mut outgoing = 0;
     for packet in &mut capture {
-        let packet = packet?;
-        if packet.outgoing {
-            outgoing += 1;
-        } else {
+        if packet.is_seen(Direction::In) {
             watched.see(packet.time, &packet.frame);
+        } else {
+            outgoing += 1;
         }
     }
     if outgoing > 0 {
@@ -71,7 +71,7 @@ fn from_capture(path: &Path) -> anyhow::Result<Watched> {
         let text = format!("{path}: left out {packets} that the host itself sent");
         note(&text);
     }
-    note_damage(&capture, path);
+    note_capture(&capture)?;
     Ok(watched)
 }
 

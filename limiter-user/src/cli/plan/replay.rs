@@ -1,13 +1,25 @@
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    io::{BufWriter, Write},
+    path::{Path, PathBuf},
+};
 
 use clap::Args;
-use limiter_config::Mode;
+use indicatif::{ProgressBar, ProgressStyle};
+use limiter_config::{Direction, Mode, Settings};
 
 use crate::{
-    cli::shared::{Limiting, file::read, note, print, settings, usage},
+    cli::shared::{
+        Limiting, answer,
+        file::read,
+        note, note_capture,
+        output::{DROPS, exit_with},
+        settings, usage,
+    },
+    files,
     plan::{
         capture::Capture,
-        replay::{self, Compiled},
+        replay::{self, Compiled, Decided, Outcome, PacketVerdict, Report},
     },
     show::{self, units::counted},
 };
@@ -20,6 +32,15 @@ pub struct Replay {
     capture: PathBuf,
     #[command(flatten)]
     limiting: Limiting,
+    /// Print one JSON document, for programs
+    #[arg(long)]
+    json: bool,
+    /// Also write the verdict on each packet to this new file: one line of JSON per packet
+    #[arg(long, value_name = "FILE")]
+    verdicts: Option<PathBuf>,
+    /// Exit with status 3 if a packet is dropped
+    #[arg(long)]
+    fail_on_drops: bool,
 }
 
 pub fn run(arguments: &Replay) -> anyhow::Result<()> {
@@ -31,6 +52,31 @@ pub fn run(arguments: &Replay) -> anyhow::Result<()> {
             settings(flags, direction, Mode::Auto, None)?
         }
     };
+    note_sockets(&settings);
+    let compiled = Compiled::new(&settings).map_err(usage)?;
+    let mut capture = Capture::open(&arguments.capture)?;
+    let verdicts = arguments.verdicts.as_deref().map(Verdicts::create);
+    let mut verdicts = verdicts.transpose()?;
+    let bar = bar(&arguments.capture);
+    let outcome = replay::run(&mut capture, &compiled, |capture, decided| {
+        show_progress(&bar, capture);
+        verdicts.as_mut().map_or(Ok(()), |file| file.write(decided))
+    });
+    bar.finish_and_clear();
+    let outcome = outcome?;
+    verdicts.map_or(Ok(()), Verdicts::finish)?;
+    note_capture(&capture)?;
+    note_packets(&settings, &outcome);
+    if arguments.fail_on_drops && outcome.verdicts.dropped.packets > 0 {
+        exit_with(DROPS);
+    }
+    answer(arguments.json, &Report::new(&capture, &outcome), || {
+        show::replay::text(&outcome, settings.direction)
+    })
+}
+
+/// Prints notes about settings that need the host's sockets.
+fn note_sockets(settings: &Settings) {
     if settings.exempt.established {
         note(
             "a capture does not show the host's sockets: established connections are not exempt here",
@@ -43,26 +89,81 @@ pub fn run(arguments: &Replay) -> anyhow::Result<()> {
             limit.name
         ));
     }
-    let compiled = Compiled::new(&settings).map_err(usage)?;
-    let mut capture = Capture::open(&arguments.capture)?;
-    let replay = replay::run(&mut capture, &compiled)?;
-    note_damage(&capture, &arguments.capture);
-    if replay.truncated > 0 {
-        note(&format!(
-            "{} were truncated in the capture; fields that it lacks are charged as if they matched: capture more bytes of each packet (tcpdump -s)",
-            counted(replay.truncated, "packet")
-        ));
-    }
-    Ok(print(&show::replay::text(&replay))?)
 }
 
-/// Prints a note if a capture ends too early.
-pub(super) fn note_damage(capture: &Capture, path: &Path) {
-    let name = path.display();
-    if let Some(how) = capture.cut {
-        let packets = capture.packets;
+/// Prints notes about packets of which the capture does not say enough.
+fn note_packets(settings: &Settings, outcome: &Outcome) {
+    if settings.direction == Direction::Out && outcome.undirected > 0 {
         note(&format!(
-            "{name} is {how} after packet {packets}: the results cover the packets before that"
+            "the capture does not say whether the host sent or received {}; limits apply to them: capture with tcpdump -Q out",
+            counted(outcome.undirected, "packet")
         ));
+    }
+    if outcome.truncated > 0 {
+        note(&format!(
+            "{} were truncated in the capture; fields that it lacks are charged as if they matched: capture more bytes of each packet (tcpdump -s)",
+            counted(outcome.truncated, "packet")
+        ));
+    }
+}
+
+/// The file with a line for each packet.
+struct Verdicts<'a> {
+    path: &'a Path,
+    file: BufWriter<fs::File>,
+}
+
+impl<'a> Verdicts<'a> {
+    fn create(path: &'a Path) -> anyhow::Result<Self> {
+        let file = files::create(path).map_err(|why| {
+            anyhow::anyhow!(
+                "{} cannot be created ({why}): name a file that does not exist",
+                path.display()
+            )
+        })?;
+        Ok(Self {
+            path,
+            file: BufWriter::new(file),
+        })
+    }
+
+    fn write(&mut self, decided: &Decided<'_>) -> anyhow::Result<()> {
+        let line = serde_json::to_string(&PacketVerdict::from(decided))?;
+        let written = writeln!(self.file, "{line}");
+        written.map_err(|why| self.unwritten(&why))
+    }
+
+    fn finish(mut self) -> anyhow::Result<()> {
+        let written = self.file.flush();
+        written.map_err(|why| self.unwritten(&why))
+    }
+
+    fn unwritten(&self, why: &std::io::Error) -> anyhow::Error {
+        let path = self.path.display();
+        anyhow::anyhow!("{path} cannot be written ({why}): name a file elsewhere")
+    }
+}
+
+/// Progress on a terminal: the part of a file that was read, or a number of packets. Other outputs show nothing.
+fn bar(path: &Path) -> ProgressBar {
+    let metadata = fs::metadata(path).ok().filter(fs::Metadata::is_file);
+    let (bar, template) = match metadata {
+        Some(metadata) => (
+            ProgressBar::new(metadata.len()),
+            "{percent} % {wide_bar} {msg}, {eta} left",
+        ),
+        None => (ProgressBar::new_spinner(), "{spinner} {msg}"),
+    };
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+fn show_progress(bar: &ProgressBar, capture: &Capture) {
+    const EVERY: u64 = 8_192;
+    if capture.packets.is_multiple_of(EVERY) {
+        bar.set_message(counted(capture.packets, "packet"));
+        bar.set_position(capture.bytes());
     }
 }

@@ -3,7 +3,7 @@
 use std::{
     io::{self, ErrorKind, Write},
     process::ExitCode,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicU8, Ordering},
 };
 
 use limiter_config::escape;
@@ -18,10 +18,18 @@ use super::{
 #[error("{0}")]
 pub struct Usage(pub String);
 
-/// True if the exit status is 1 although the command completed: a change could not be printed, or `--strict` was
-/// given and there was nothing to change.
-static FAILED: AtomicBool = AtomicBool::new(false);
+/// The exit status of a command that completed. 1: a change could not be printed, `--strict` was given and there was
+/// nothing to change, or a capture is incomplete. [`DROPS`] is the other one.
+static STATUS: AtomicU8 = AtomicU8::new(0);
 static STRICT: AtomicBool = AtomicBool::new(false);
+
+/// The exit status of `replay --fail-on-drops` if a packet is dropped.
+pub const DROPS: u8 = 3;
+
+/// Sets the exit status of a command that completes nevertheless. The first one stays.
+pub fn exit_with(status: u8) {
+    let _ = STATUS.compare_exchange(0, status, Ordering::Relaxed, Ordering::Relaxed);
+}
 
 /// Sets `--strict`: unchanged settings and warnings become failures.
 pub fn be_strict(strict: bool) {
@@ -35,7 +43,7 @@ pub fn is_strict() -> bool {
 /// Prints the result of a change. If it changed nothing, `--strict` makes this a failure, on standard error.
 pub fn outcome(unchanged: bool, text: &str) {
     if unchanged && is_strict() {
-        FAILED.store(true, Ordering::Relaxed);
+        exit_with(1);
         text.lines().for_each(note);
     } else {
         report(text);
@@ -66,7 +74,7 @@ pub fn put(text: Text) -> io::Result<()> {
             if let Err(error) = printed
                 && error.kind() != ErrorKind::BrokenPipe
             {
-                FAILED.store(true, Ordering::Relaxed);
+                exit_with(1);
                 text.lines().for_each(note);
                 note(&format!(
                     "{error}; the change is in force: `limiter status` shows it"
@@ -84,7 +92,7 @@ pub fn put(text: Text) -> io::Result<()> {
 
 /// The exit status of a command that completed.
 pub fn status() -> ExitCode {
-    ExitCode::from(u8::from(FAILED.load(Ordering::Relaxed)))
+    ExitCode::from(STATUS.load(Ordering::Relaxed))
 }
 
 /// Writes text to standard output unchanged, for programs or for a terminal. The error of a closed pipe stays unchanged:

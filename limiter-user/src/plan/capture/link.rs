@@ -2,7 +2,13 @@
 
 use std::mem::offset_of;
 
-use network_types::eth::{EthHdr, EtherType};
+use limiter_config::Direction;
+use network_types::eth::EthHdr;
+
+use super::{
+    framing::{IPV4, IPV6, NOTHING, of_family, ppp, type_at},
+    wireless,
+};
 
 /// Framing of captured packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +21,16 @@ pub enum Link {
     Cooked2,
     /// No header: IPv4 or IPv6.
     Raw,
+    /// The 4 bytes of BSD loopback and tunnel interfaces: an address family in any byte order.
+    Loopback,
+    /// PPP or Cisco HDLC.
+    Ppp,
+    /// PPP behind a byte that says the direction.
+    DirectedPpp,
+    /// IEEE 802.11.
+    Wireless,
+    /// IEEE 802.11 behind a radiotap header.
+    Radiotap,
 }
 
 /// Maximum bytes of a frame that are read: the minimum that drivers show of a frame in several buffers, and the
@@ -23,11 +39,6 @@ pub const FRAME_MOST: usize = 3_072;
 
 const ETHERNET: usize = EthHdr::LEN;
 const TYPE_AT: usize = offset_of!(EthHdr, ether_type);
-
-const IPV4: u16 = u16::from_be(EtherType::Ipv4 as u16);
-const IPV6: u16 = u16::from_be(EtherType::Ipv6 as u16);
-/// The Ethernet type of no protocol: a frame with it is not IP.
-const NOTHING: u16 = 0;
 
 /// The frame that a driver would have shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,9 +53,14 @@ impl Link {
     /// The framing with a link type's number, from the registry of link types or as some systems write it.
     pub fn of_number(number: u32) -> Option<Self> {
         match number {
+            0 | 108 => Some(Self::Loopback),
             1 => Some(Self::Ethernet),
+            9 | 50 | 104 => Some(Self::Ppp),
             12 | 14 | 101 | 228 | 229 => Some(Self::Raw),
+            105 => Some(Self::Wireless),
             113 => Some(Self::Cooked),
+            127 => Some(Self::Radiotap),
+            166 | 204 => Some(Self::DirectedPpp),
             276 => Some(Self::Cooked2),
             _ => None,
         }
@@ -52,19 +68,31 @@ impl Link {
 
     /// The length of the framing, and the Ethernet type of what these bytes carry behind it.
     fn carries(self, bytes: &[u8]) -> (usize, u16) {
-        let type_at = |offset: usize| {
-            let bytes = bytes.get(offset..offset + 2);
-            bytes.map_or(NOTHING, |bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
-        };
         match self {
-            Self::Ethernet => (ETHERNET, type_at(TYPE_AT)),
-            Self::Cooked => (16, type_at(14)),
-            Self::Cooked2 => (20, type_at(0)),
+            Self::Ethernet => (ETHERNET, type_at(bytes, TYPE_AT)),
+            Self::Cooked => (16, type_at(bytes, 14)),
+            Self::Cooked2 => (20, type_at(bytes, 0)),
             // A packet that is neither counts as IPv4, and is malformed.
             Self::Raw => match bytes.first() {
                 Some(first) if first >> 4 == 6 => (0, IPV6),
                 _ => (0, IPV4),
             },
+            Self::Loopback => (4, of_family(bytes)),
+            Self::Ppp => ppp(bytes),
+            Self::DirectedPpp => {
+                let (size, carries) = ppp(bytes.get(1..).unwrap_or_default());
+                (1 + size, carries)
+            }
+            Self::Wireless => wireless::carries(bytes, false),
+            Self::Radiotap => wireless::behind_radiotap(bytes),
+        }
+    }
+
+    /// Number of bytes behind the packet that are its checksum, according to the framing.
+    pub(super) fn checksum(self, bytes: &[u8]) -> u64 {
+        match self {
+            Self::Radiotap => wireless::checksum(bytes),
+            _ => 0,
         }
     }
 
@@ -89,19 +117,28 @@ impl Link {
         }
     }
 
-    /// Returns true if the framing says that the host sent the packet.
-    pub(super) fn says_outgoing(self, bytes: &[u8]) -> bool {
-        const OUTGOING: u8 = 4;
-        match self {
-            Self::Cooked => bytes.get(..2) == Some(&[0, OUTGOING]),
-            Self::Cooked2 => bytes.get(10) == Some(&OUTGOING),
-            _ => false,
+    /// The direction of the packet, if the framing says it. Packets between other hosts arrive, too.
+    pub(super) fn direction(self, bytes: &[u8]) -> Option<Direction> {
+        const OUTGOING: u16 = 4;
+        let kind = match self {
+            Self::Cooked => type_at(bytes.get(..2)?, 0),
+            Self::Cooked2 => (*bytes.get(10)?).into(),
+            Self::DirectedPpp if *bytes.first()? == 0 => 0,
+            Self::DirectedPpp => OUTGOING,
+            _ => return None,
+        };
+        match kind {
+            0..OUTGOING => Some(Direction::In),
+            OUTGOING => Some(Direction::Out),
+            _ => None,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use limiter_config::Direction;
+
     use super::{FRAME_MOST, Frame, Link};
 
     /// A header of zeros, with the bytes at `offset`.
@@ -125,6 +162,28 @@ mod tests {
             (Link::Cooked, &cooked, &v4, 116, 0x0800, 114),
             (Link::Cooked2, &cooked2, &v6, 120, 0x86dd, 114),
             (Link::Cooked, &[0; 15], none, 15, 0, 14),
+            (Link::Loopback, &[0, 0, 0, 2], &v4, 104, 0x0800, 114),
+            (Link::Loopback, &[2, 0, 0, 0], &v4, 104, 0x0800, 114),
+            (Link::Loopback, &[30, 0, 0, 0], &v6, 104, 0x86dd, 114),
+            (Link::Loopback, &[0, 0, 0, 24], &v6, 104, 0x86dd, 114),
+            (Link::Loopback, &[0, 0, 0x86, 0xdd], &v6, 104, 0x86dd, 114),
+            (Link::Loopback, &[0, 0, 0, 7], &v4, 104, 0, 114),
+            (Link::Loopback, &[0, 0, 2], none, 3, 0, 14),
+            (Link::Ppp, &[0xff, 3, 0, 0x21], &v4, 104, 0x0800, 114),
+            (Link::Ppp, &[0, 0x57], &v6, 102, 0x86dd, 114),
+            (Link::Ppp, &[0x21], &v4, 101, 0x0800, 114),
+            (Link::Ppp, &[0xff, 3, 0xc0, 0x21], &v4, 104, 0, 114),
+            (Link::Ppp, &[0x0f, 0, 8, 0], &v4, 104, 0x0800, 114),
+            (Link::Ppp, none, none, 0, 0, 14),
+            (
+                Link::DirectedPpp,
+                &[1, 0xff, 3, 0, 0x21],
+                &v4,
+                105,
+                0x0800,
+                114,
+            ),
+            (Link::DirectedPpp, none, none, 0, 0, 14),
             (Link::Ethernet, &ethernet, &v4, 99, 0x0800, 99),
             (Link::Ethernet, &[8; 13], none, 13, 0, 14),
         ] {
@@ -144,5 +203,22 @@ mod tests {
             assert_eq!(frame.bytes.len(), FRAME_MOST, "{link:?}");
             assert!(frame.length >= 9_000, "{link:?}");
         }
+    }
+
+    #[test]
+    fn framing_says_the_direction() {
+        let (cooked, cooked2) = (
+            |kind| header(16, 1, &[kind]),
+            |kind| header(20, 10, &[kind]),
+        );
+        let (inward, outward) = (Some(Direction::In), Some(Direction::Out));
+        for (kind, wanted) in [(0, inward), (3, inward), (4, outward), (5, None)] {
+            assert_eq!(Link::Cooked.direction(&cooked(kind)), wanted, "{kind}");
+            assert_eq!(Link::Cooked2.direction(&cooked2(kind)), wanted, "{kind}");
+        }
+        assert_eq!(Link::Cooked.direction(&[0]), None);
+        assert_eq!(Link::DirectedPpp.direction(&[0, 0x21]), inward);
+        assert_eq!(Link::DirectedPpp.direction(&[1, 0x21]), outward);
+        assert_eq!(Link::Ethernet.direction(&[0; 20]), None);
     }
 }

@@ -1,63 +1,52 @@
 //! Captures: packets and their times, from a pcap or pcapng file; [`Writer`] writes pcapng.
 //!
 //! Packets are read one at a time, in memory that does not depend on the capture's length. Times never go back, like a
-//! limiter's clock: a packet with an earlier time gets the previous packet's.
+//! limiter's clock, and gaps are bounded ([`Times`]). Packets that cannot be read are counted ([`Unread`]).
 
+mod clock;
+mod framing;
+mod input;
+mod interface;
 mod layout;
 pub mod link;
+mod packet;
+mod unread;
+mod wireless;
 mod writer;
 
 use std::{
+    collections::BTreeMap,
     fs::File,
-    io::{self, Cursor, Read},
+    io::{self, Read},
     path::Path,
 };
 
-use anyhow::{Result, anyhow, bail};
-use pcap_parser::{PcapError, create_reader, traits::PcapReaderIterator};
+use anyhow::{Result, anyhow};
+use pcap_parser::PcapError;
 
+pub use clock::Times;
 pub use link::{Frame, Link};
-pub use writer::{Interface, Writer};
+pub use packet::Packet;
+pub use unread::Unread;
+pub use writer::{Interface, Writer, Written};
 
+use clock::Clock;
+use input::{BUFFER_MAX, Blocks};
 use layout::Layout;
-
-/// Initial size of the buffer, in bytes: the longest packet that capture tools write, with its block.
-const BUFFER: usize = 512 << 10;
-/// Maximum size of the buffer, in bytes. Some blocks without packets are long. A longer block is damaged.
-const BUFFER_MAX: usize = 16 << 20;
-
-/// Bytes of the first read. The parser needs the whole first block in it, but a pipe delivers little at a time.
-const FIRST: u64 = 64 << 10;
-
-/// The parser does not pass the system's reason on.
-const FAILED: &str = "reading failed";
-
-/// One packet of a capture.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Packet {
-    /// The packet's number in the capture, from 1.
-    pub number: u64,
-    /// Arrival time, in nanoseconds since 1970 according to the capture. Never before the previous packet.
-    pub time: u64,
-    /// The frame that a driver would have shown.
-    pub frame: Frame,
-    /// True if the capture has only a part of the packet.
-    pub is_cut: bool,
-    /// True if the host sent the packet, according to the capture.
-    pub outgoing: bool,
-}
 
 /// An open capture.
 pub struct Capture {
-    name: String,
-    reader: Box<dyn PcapReaderIterator + Send>,
+    /// The name in messages.
+    pub name: String,
+    blocks: Blocks,
     layout: Layout,
-    /// The time of the last packet.
-    last: u64,
+    clock: Clock,
     buffer: usize,
-    /// Number of packets read so far.
+    /// Number of packets so far.
     pub packets: u64,
-    /// The state of a capture that ended too early: cut off within a packet or a block, or damaged.
+    /// Packets of these that cannot be read.
+    pub unread: BTreeMap<Unread, u64>,
+    /// The state of a capture that ended too early: cut off within a packet or a block, damaged, or unreadable.
     pub cut: Option<&'static str>,
 }
 
@@ -75,64 +64,68 @@ impl Capture {
     }
 
     /// Reads from `from`. Messages call it `name`.
-    pub fn new(name: &str, mut from: impl Read + Send + 'static) -> Result<Self> {
-        let mut first = Vec::new();
-        if let Err(why) = from.by_ref().take(FIRST).read_to_end(&mut first) {
-            return Err(unread(name, why));
-        }
-        let reader = match create_reader(BUFFER, Cursor::new(first).chain(from)) {
-            Ok(reader) => reader,
-            Err(PcapError::ReadError) => return Err(unread(name, FAILED)),
-            Err(PcapError::Eof) => {
-                bail!("{name} is empty: write a capture to it, as with tcpdump -w")
-            }
-            Err(PcapError::Incomplete(_)) => {
-                bail!("{name} ends within the header of the capture: name a complete capture")
-            }
-            Err(_) => bail!(
-                "{name} is neither pcap nor pcapng: name a file that tcpdump -w has written (a compressed file through a pipe: gunzip -c FILE | limiter ... -)"
-            ),
-        };
+    pub fn new(name: &str, from: impl Read + Send + 'static) -> Result<Self> {
+        let (blocks, buffer) = input::begin(name, from)?;
         Ok(Self {
             name: name.to_owned(),
-            reader,
+            blocks,
             layout: Layout::default(),
-            last: 0,
-            buffer: BUFFER,
+            clock: Clock::default(),
+            buffer,
             packets: 0,
+            unread: BTreeMap::new(),
             cut: None,
         })
     }
 
+    /// Times so far that were not taken from the capture.
+    pub fn times(&self) -> Times {
+        self.clock.times
+    }
+
+    /// Number of bytes read so far.
+    pub fn bytes(&self) -> u64 {
+        self.blocks.consumed() as u64
+    }
+
     /// The next packet as the file has it; none at the end.
-    fn find(&mut self) -> Result<Option<Packet>> {
+    fn find(&mut self) -> Option<packet::Read> {
         loop {
             let read = |(size, block)| (size, self.layout.read(&block));
-            match self.reader.next().map(read).map_err(|e| e.to_owned_vec()) {
+            let error = match self.blocks.next().map(read).map_err(|e| e.to_owned_vec()) {
                 Ok((size, packet)) => {
-                    self.reader.consume(size);
-                    let (name, number) = (&self.name, self.packets + 1);
-                    if let Some(packet) = packet {
-                        let named = |why| anyhow!("{name}: packet {number} {why}");
-                        return packet.map(Some).map_err(named);
+                    self.blocks.consume(size);
+                    if packet.is_some() {
+                        return packet;
                     }
+                    continue;
                 }
-                Err(PcapError::Incomplete(_)) => {
-                    if self.reader.refill().is_err() {
-                        return Err(unread(&self.name, FAILED));
-                    }
+                Err(PcapError::Eof) => return None,
+                Err(error) => error,
+            };
+            // The parser also returns `Incomplete` for a block that is complete but contradicts itself.
+            if let Some((size, lost)) = self.layout.damaged(self.blocks.data()) {
+                self.blocks.consume(size);
+                if lost.is_some() {
+                    return lost;
                 }
-                Err(PcapError::BufferTooSmall) if self.buffer < BUFFER_MAX => {
+                continue;
+            }
+            match error {
+                PcapError::Incomplete(_) if self.blocks.refill().is_ok() => {}
+                PcapError::BufferTooSmall if self.buffer < BUFFER_MAX => {
                     self.buffer *= 2;
-                    self.reader.grow(self.buffer);
+                    self.blocks.grow(self.buffer);
                 }
-                Err(PcapError::Eof) => return Ok(None),
                 // The reader also returns this after the last byte was consumed.
-                Err(PcapError::UnexpectedEof) if self.reader.data().is_empty() => return Ok(None),
-                Err(error) => {
-                    let is_short = matches!(error, PcapError::UnexpectedEof);
-                    self.cut = Some(if is_short { "cut off" } else { "damaged" });
-                    return Ok(None);
+                PcapError::UnexpectedEof if self.blocks.data().is_empty() => return None,
+                error => {
+                    self.cut = Some(match error {
+                        PcapError::UnexpectedEof => "cut off",
+                        PcapError::Incomplete(_) | PcapError::ReadError => "unreadable",
+                        _ => "damaged",
+                    });
+                    return None;
                 }
             }
         }
@@ -140,22 +133,22 @@ impl Capture {
 }
 
 impl Iterator for Capture {
-    type Item = Result<Packet>;
+    type Item = Packet;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let found = self.find().transpose()?;
-        Some(found.map(|packet| {
+        loop {
+            let found = self.find()?;
             self.packets += 1;
-            self.last = self.last.max(packet.time);
-            Packet {
-                number: self.packets,
-                time: self.last,
-                ..packet
+            match found {
+                Ok(packet) => {
+                    return Some(Packet {
+                        number: self.packets,
+                        time: self.clock.see(packet.captured_at),
+                        ..packet
+                    });
+                }
+                Err(why) => *self.unread.entry(why).or_default() += 1,
             }
-        }))
+        }
     }
-}
-
-fn unread(name: &str, why: impl std::fmt::Display) -> anyhow::Error {
-    anyhow!("{name} cannot be read ({why}): name a pcap or pcapng file, or - for standard input")
 }

@@ -1,4 +1,4 @@
-//! Writing captures in pcapng: packets with comments.
+//! Writing captures in pcapng: packets with verdicts and comments.
 
 use std::{
     borrow::Cow,
@@ -28,17 +28,45 @@ const NANOSECONDS: u8 = 9;
 const INBOUND: u32 = 1;
 const OUTBOUND: u32 = 2;
 
+/// The option with a packet's verdict (`epb_verdict`). Its value is the kind, and the action in eight bytes.
+const VERDICT: u16 = 7;
+/// Kinds of verdicts.
+const OF_TC: u8 = 1;
+const OF_XDP: u8 = 2;
+/// Actions: `TC_ACT_SHOT` and `TC_ACT_UNSPEC`, `XDP_DROP` and `XDP_PASS`.
+const TC_DROP: i64 = 2;
+const TC_PASS: i64 = -1;
+const XDP_DROP: i64 = 1;
+const XDP_PASS: i64 = 2;
+
 /// The interface of the packets.
 #[derive(Clone, Debug)]
 pub struct Interface {
     /// Its name.
     pub name: String,
+    /// True if the verdicts are of the network stack (tc), and not of the driver (XDP).
+    pub in_stack: bool,
     /// True if packets begin with the IP header, and not with the one of Ethernet.
     pub no_ethernet: bool,
     /// True if the host sends the packets.
     pub outgoing: bool,
     /// Most bytes of a packet.
     pub snap: u32,
+}
+
+/// A packet to write.
+#[derive(Clone, Copy, Debug)]
+pub struct Written<'a> {
+    /// Time since 1970.
+    pub time: Duration,
+    /// Length of the packet in bytes.
+    pub length: u32,
+    /// The first bytes of the packet.
+    pub bytes: &'a [u8],
+    /// True if the packet is dropped; false if it passes because of shadow.
+    pub is_dropped: bool,
+    /// Verdict and reason in words.
+    pub comment: &'a str,
 }
 
 /// A capture that is written. Each packet is complete in the file when [`Self::write`] returns.
@@ -55,6 +83,8 @@ pub struct Writer {
     written: u64,
     /// The option of each packet that says its direction.
     direction: EnhancedPacketOption<'static>,
+    /// True if the verdicts are of the network stack.
+    in_stack: bool,
 }
 
 impl Writer {
@@ -96,35 +126,41 @@ impl Writer {
             } else {
                 INBOUND
             }),
+            in_stack: interface.in_stack,
         };
         writer.append(&[])?;
         Ok(writer)
     }
 
-    /// Writes a packet of `length` bytes, of which it has the first `bytes`, to a new file if the present one is full.
-    /// `time`: since 1970.
-    pub fn write(
-        &mut self,
-        time: Duration,
-        length: u32,
-        bytes: &[u8],
-        comment: &str,
-    ) -> Result<()> {
-        let comment = EnhancedPacketOption::Comment(comment.into());
+    /// Writes a packet, to a new file if the present one is full.
+    pub fn write(&mut self, packet: &Written<'_>) -> Result<()> {
+        let comment = EnhancedPacketOption::Comment(packet.comment.into());
         self.blocks.write_pcapng_block(EnhancedPacketBlock {
             interface_id: 0,
-            timestamp: time,
-            original_len: length,
-            data: Cow::Borrowed(bytes),
+            timestamp: packet.time,
+            original_len: packet.length,
+            data: Cow::Borrowed(packet.bytes),
             options: vec![comment, self.direction.clone()],
         })?;
         let block = take(self.blocks.get_mut());
+        let block = with_option(block, VERDICT, &self.verdict(packet.is_dropped));
         if self.written + block.len() as u64 > self.most {
             fs::rename(&self.path, &self.full).map_err(|why| self.unwritten(&why))?;
             self.file = new(&self.path)?;
             self.written = 0;
         }
         self.append(&block)
+    }
+
+    /// The value of the option with the verdict. The file has this machine's byte order.
+    fn verdict(&self, is_dropped: bool) -> Vec<u8> {
+        let (kind, action) = match (self.in_stack, is_dropped) {
+            (true, true) => (OF_TC, TC_DROP),
+            (true, false) => (OF_TC, TC_PASS),
+            (false, true) => (OF_XDP, XDP_DROP),
+            (false, false) => (OF_XDP, XDP_PASS),
+        };
+        [&[kind][..], &action.to_ne_bytes()].concat()
     }
 
     fn append(&mut self, block: &[u8]) -> Result<()> {
@@ -147,6 +183,25 @@ impl Writer {
         let path = self.path.display();
         anyhow!("{path} cannot be written ({why}): name a file elsewhere, or a smaller --rotate")
     }
+}
+
+/// Adds an option, which the library does not know, to a block with options.
+fn with_option(mut block: Vec<u8>, code: u16, value: &[u8]) -> Vec<u8> {
+    /// Bytes of the last option, which marks the end, and of the block's length, which is also behind the block's kind.
+    const END: usize = 4;
+    const LENGTH: usize = 4;
+    #[expect(clippy::cast_possible_truncation, reason = "an option is short")]
+    let length = value.len() as u16;
+    let mut option = [&code.to_ne_bytes()[..], &length.to_ne_bytes(), value].concat();
+    option.resize(option.len().next_multiple_of(4), 0);
+    let end = block.len() - END - LENGTH;
+    block.splice(end..end, option);
+    #[expect(clippy::cast_possible_truncation, reason = "a packet is short")]
+    let length = (block.len() as u32).to_ne_bytes();
+    let last = block.len() - LENGTH;
+    block[4..][..LENGTH].copy_from_slice(&length);
+    block[last..].copy_from_slice(&length);
+    block
 }
 
 /// Creates a file for its owner alone.

@@ -1,8 +1,9 @@
 //! The results of a replay, counted by reason, limit and source.
 
 use limiter_common::{
-    abi::counters::{Count, Counters, LimitCounters},
+    abi::counters::{Count as KernelCount, Counters, LimitCounters},
     policy::{Parsed, parse, verdict::Reason},
+    table::key::Address,
 };
 use limiter_config::{Limit, compile::FIRST_SLOT};
 
@@ -12,7 +13,7 @@ use super::{
     sources::{SourceCounters, Sources},
 };
 use crate::{
-    observe::{self, Drops, Verdicts},
+    observe::{self, Count, Drops, Passes, Verdicts},
     plan::capture::Packet,
 };
 
@@ -23,12 +24,16 @@ pub struct Outcome {
     pub verdicts: Verdicts,
     /// Packets that are not IP; part of `passed`.
     pub not_ip: u64,
-    /// Packets that the host sent, according to the capture; part of `passed`. Limits do not apply to them.
-    pub outgoing: u64,
-    /// Seconds from the first packet to the last.
+    /// Packets of the other direction, according to the capture; part of `passed`. Limits do not apply to them.
+    pub other_direction: Count,
+    /// Packets whose direction the capture does not say.
+    pub undirected: u64,
+    /// Seconds from the first packet to the last, according to the capture.
     pub seconds: f64,
     /// Dropped packets by reason.
     pub drops: Drops,
+    /// Packets that passed without being charged, by reason.
+    pub passes: Passes,
     /// The limits, and their decisions.
     pub limits: Vec<(Limit, LimitCounters)>,
     /// Sources, most dropped first, then most passed.
@@ -44,64 +49,73 @@ pub struct Outcome {
 pub(super) struct Course<'a> {
     compiled: &'a Compiled,
     counters: Counters,
-    outgoing: Count,
+    other_direction: KernelCount,
+    undirected: u64,
     sources: Sources,
     truncated: u64,
-    begin: u64,
-    last: u64,
+    /// Times of the first packet and of the last, in the capture.
+    times: Option<(u64, u64)>,
 }
 
 impl<'a> Course<'a> {
-    pub fn new(compiled: &'a Compiled, begin: u64) -> Self {
+    pub fn new(compiled: &'a Compiled) -> Self {
         Self {
             compiled,
             counters: Counters::default(),
-            outgoing: Count::default(),
+            other_direction: KernelCount::default(),
+            undirected: 0,
             sources: Sources::new(&compiled.settings.limits),
             truncated: 0,
-            begin,
-            last: begin,
+            times: None,
         }
     }
 
-    pub fn count(&mut self, packet: &Packet, reason: Option<Reason>) {
-        let Packet { frame, time, .. } = packet;
-        self.last = *time;
-        let packet_count = Count {
+    /// Counts a packet. There is no reason for packets of the other direction. Returns the packet's source.
+    pub fn count(&mut self, packet: &Packet, reason: Option<Reason>) -> Option<Address> {
+        let frame = &packet.frame;
+        let (begin, last) = self.times.get_or_insert((packet.captured_at, 0));
+        *begin = (*begin).min(packet.captured_at);
+        *last = (*last).max(packet.captured_at);
+        self.undirected += u64::from(packet.direction.is_none());
+        let packet_count = KernelCount {
             packets: 1,
             bytes: frame.length,
         };
-        let Some(reason) = reason else {
-            self.outgoing = self.outgoing + packet_count;
-            return;
-        };
-        let counted = &mut self.counters.by_reason[reason as usize];
-        *counted = *counted + packet_count;
-        self.truncated += u64::from(packet.is_cut);
         let source = match parse(&mut &frame.bytes[..]) {
             Parsed::Arp(_) if !self.compiled.settings.exempt.control => None,
             parsed => parsed.source(),
         };
-        if let Some(source) = source {
-            self.sources.count(&source, reason);
+        let Some(reason) = reason else {
+            self.other_direction = self.other_direction + packet_count;
+            return source;
+        };
+        let counted = &mut self.counters.by_reason[reason as usize];
+        *counted = *counted + packet_count;
+        self.truncated += u64::from(packet.is_cut);
+        if let Some(source) = &source {
+            self.sources.count(source, reason);
         }
+        source
     }
 
     pub fn finish(self, model: &Model) -> Outcome {
         let mut verdicts = observe::verdicts(&self.counters);
         for count in [&mut verdicts.seen, &mut verdicts.passed] {
-            count.packets += self.outgoing.packets;
-            count.bytes += self.outgoing.bytes;
+            count.packets += self.other_direction.packets;
+            count.bytes += self.other_direction.bytes;
         }
         let (sources, of_others) = self.sources.finish();
+        let (begin, last) = self.times.unwrap_or_default();
         #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
-        let seconds = (self.last - self.begin) as f64 / 1e9;
+        let seconds = (last - begin) as f64 / 1e9;
         Outcome {
             verdicts,
             not_ip: self.counters.by_reason[Reason::NotIp as usize].packets,
-            outgoing: self.outgoing.packets,
+            other_direction: self.other_direction.into(),
+            undirected: self.undirected,
             seconds,
             drops: Drops::new(&self.counters),
+            passes: Passes::new(&self.counters),
             limits: limits(model, self.compiled, &self.counters),
             sources,
             of_others,

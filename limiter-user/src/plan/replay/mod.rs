@@ -2,7 +2,9 @@
 
 mod course;
 pub mod model;
+mod report;
 mod sources;
+mod verdict;
 
 use std::collections::BTreeMap;
 
@@ -19,7 +21,9 @@ use course::Course;
 pub use course::Outcome;
 use limiter_config::{Invalid, Settings, Slot, TierBits, compile::FIRST_SLOT};
 use model::Model;
+pub use report::Report;
 pub use sources::SourceCounters;
+pub use verdict::{Decided, PacketVerdict};
 
 /// The longest frame that limits are made for, in bytes: Ethernet with two tags.
 pub const FRAME_MAX: u64 = 1_522;
@@ -68,17 +72,33 @@ impl Compiled {
     }
 }
 
-/// Replays the packets of a capture. Packets that the host sent, according to the capture, pass: a limiter would not have
-/// seen them.
-pub fn run(capture: &mut Capture, compiled: &Compiled) -> Result<Outcome> {
-    let mut next = capture.next().transpose()?;
+/// Replays the packets of a capture, and calls `each` with every decision. Packets of the other direction, according to
+/// the capture, pass: a limiter would not have seen them.
+pub fn run(
+    capture: &mut Capture,
+    compiled: &Compiled,
+    mut each: impl FnMut(&Capture, &Decided<'_>) -> Result<()>,
+) -> Result<Outcome> {
+    let limits = compiled.settings.all_limits();
+    let name = |slot: u32| Some(&*limits.get((slot - FIRST_SLOT) as usize)?.name);
+    let mut next = capture.next();
     let begin = next.as_ref().map_or(0, |packet| packet.time);
     let mut model = compiled.model(begin);
-    let mut course = Course::new(compiled, begin);
+    let mut course = Course::new(compiled);
     while let Some(packet) = next {
-        let decide = || decide(&mut model, &packet.frame, packet.time);
-        course.count(&packet, (!packet.outgoing).then(decide));
-        next = capture.next().transpose()?;
+        let is_seen = packet.is_seen(compiled.settings.direction);
+        let reason = is_seen.then(|| decide(&mut model, &packet.frame, packet.time));
+        let details = reason.map(|reason| model.details(reason));
+        let source = course.count(&packet, reason);
+        let decided = Decided {
+            packet: &packet,
+            source,
+            reason,
+            why: details.map(|(why, _)| why),
+            limit: details.and_then(|(_, slot)| name(slot?)),
+        };
+        each(capture, &decided)?;
+        next = capture.next();
     }
     Ok(course.finish(&model))
 }

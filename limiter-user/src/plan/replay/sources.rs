@@ -22,6 +22,13 @@ pub struct SourceCounters {
     pub passed: u64,
 }
 
+impl SourceCounters {
+    /// True if the source lost a packet, or would have without shadow.
+    pub fn is_hit(&self) -> bool {
+        self.dropped + self.would_drop > 0
+    }
+}
+
 /// The sources of the packets read so far.
 #[derive(Debug)]
 pub struct Sources {

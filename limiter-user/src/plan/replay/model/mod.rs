@@ -16,7 +16,10 @@ use limiter_common::{
         counters::{Count, LimitCounters},
         rules::{FIRST, row},
     },
-    policy::{Direct, Environment, Evaluation, apply_shadow, fast, full, parse, verdict::Reason},
+    policy::{
+        Direct, Environment, Evaluation, apply_shadow, fast, full, of_lists, parse,
+        verdict::{Reason, Verdict},
+    },
     table::{
         Added, New, SharedTable as _, WAYS, add,
         entry::Shared as _,
@@ -47,6 +50,8 @@ pub struct Model {
     connected: bool,
     /// State of the full path.
     evaluation: RefCell<Box<Evaluation>>,
+    /// The limit's reason for the last packet, on the fast path.
+    why: Cell<Reason>,
 }
 
 impl Model {
@@ -63,6 +68,7 @@ impl Model {
             now: Cell::new(begin),
             connected: false,
             evaluation: RefCell::new(Box::new(Evaluation::NONE)),
+            why: Cell::new(Reason::Admitted),
         }
     }
 
@@ -80,7 +86,13 @@ impl Model {
         let (model, mut frame) = (&&*self, frame);
         if self.config.plain != 0 {
             return match fast::source(model, parse(&mut frame)) {
-                Ok(source) => fast::evaluate(model, &source, length, || self.connected, || FIRST).0,
+                Ok(source) => {
+                    let is_connected = || self.connected;
+                    let (reason, why) =
+                        fast::evaluate(model, &source, length, is_connected, || FIRST);
+                    self.why.set(why);
+                    reason
+                }
                 Err(reason) => reason,
             };
         }
@@ -95,6 +107,24 @@ impl Model {
             ),
             Err(reason) => apply_shadow(model, reason),
         }
+    }
+
+    /// The reason without shadow, and the slot of the limit that has decided. `reason`: that of the packet offered last.
+    pub fn details(&self, reason: Reason) -> (Reason, Option<u32>) {
+        let evaluation = self.evaluation.borrow();
+        let is_fast = self.config.plain != 0;
+        let refused = || Reason::from_number(evaluation.refused).unwrap_or(reason);
+        let why = match reason {
+            Reason::MalformedWouldDrop => Reason::Malformed,
+            Reason::WouldDrop if is_fast => self.why.get(),
+            Reason::WouldDrop => of_lists(evaluation.lists).unwrap_or_else(refused),
+            reason => reason,
+        };
+        if why.verdict() != Verdict::Refuse {
+            return (why, None);
+        }
+        let index = if is_fast { 0 } else { evaluation.refused_by };
+        (why, self.config.limit(index).map(|limit| limit.slot))
     }
 
     /// Sets the [`limiter_common::arithmetic::scale`] of the limit in `slot`.
