@@ -153,7 +153,12 @@ impl Generations {
 
     /// Changes the settings without loading a program. Another change must follow before any packet.
     pub fn change_unseen(&mut self, settings: &Settings, now: u64) {
-        let (record, taken) = self.record.changed(settings.clone(), None, now).unwrap();
+        let (record, taken) = {
+            let frame_max = self.record.frame_max;
+            self.record
+                .changed(settings.clone(), None, frame_max, now)
+                .unwrap()
+        };
         let tables = &mut self.kernel.tables;
         let epochs = record.limits.iter().map(|slot| (slot.number, slot.epoch));
         tables.prepare(&taken.slots, &taken.bits, epochs).unwrap();

@@ -27,6 +27,8 @@ pub struct Swapped {
     pub new: Settings,
     /// The record of the generation now.
     pub record: Record,
+    /// The longest frame of the generation before, in bytes.
+    pub frame_max_before: u64,
     /// Its program.
     pub(crate) program: Program,
 }
@@ -130,6 +132,7 @@ impl From<Change> for Swapped {
             old,
             new,
             record,
+            frame_max_before: change.attachment.record.frame_max,
             program,
         }
     }
@@ -148,11 +151,18 @@ impl Change {
             nothing_on_trial(&attachment)?;
         }
         let since = clock::now()?;
+        let frame_max = attachment.frame_max();
+        let next = |record: &Record, fallback: Option<&Record>, wanted: &Wanted| {
+            let settings = wanted.settings.clone();
+            let (mut next, taken) = record.changed(settings, fallback, frame_max, since)?;
+            next.file.clone_from(&wanted.file);
+            Ok::<_, Error>((next, taken))
+        };
         let (now, after) = View::both(&attachment)?;
         let others = after.as_ref().map(|after| &after.record);
         let (old, trial) = (own(&now.record), now.record.trial);
         let (record, change) = wanted(&now.record, &old)?;
-        let (mut record, taken) = next(&record.kept(others)?, others, &change, since)?;
+        let (mut record, taken) = next(&record.kept(others)?, others, &change)?;
         let fallback = match (lasts, &after) {
             (Lasts::Trial(duration), _) if change.settings != old => {
                 record.trial = Some(Trial::lasting(duration, NEXT_FALLBACK[0])?);
@@ -163,7 +173,7 @@ impl Change {
             (_, Some(after)) => {
                 let old = own(&after.record);
                 let (before, change) = wanted(&after.record, &old)?;
-                let changed = next(&before, None, &change, since)?.0;
+                let changed = next(&before, None, &change)?.0;
                 let differs = changed.settings != record.settings || changed.log != record.log;
                 let trial = trial.filter(|_| differs);
                 record.trial = trial.map(Trial::with_other_fallback);
@@ -187,7 +197,8 @@ impl Change {
         if let Some(others) = others.filter(|_| revert) {
             new = own(others);
             let since = clock::now()?;
-            let (back, _) = record.changed(new.clone(), Some(others), since)?;
+            let frame_max = others.frame_max;
+            let (back, _) = record.changed(new.clone(), Some(others), frame_max, since)?;
             record = Record {
                 limits: back.limits,
                 counts_shares: false,
@@ -316,19 +327,6 @@ fn nothing_on_trial(attachment: &Attachment) -> Result<()> {
         )));
     }
     Ok(())
-}
-
-/// The record changed as wanted, from the moment `since` (nanoseconds) on. Limits that only `fallback` has keep their
-/// buckets.
-fn next(
-    record: &Record,
-    fallback: Option<&Record>,
-    wanted: &Wanted,
-    since: u64,
-) -> Result<(Record, Taken)> {
-    let (mut next, taken) = record.changed(wanted.settings.clone(), fallback, since)?;
-    next.file.clone_from(&wanted.file);
-    Ok((next, taken))
 }
 
 fn slots<'a>(records: impl IntoIterator<Item = &'a Record>) -> BTreeSet<u32> {

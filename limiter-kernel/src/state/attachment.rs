@@ -121,6 +121,11 @@ impl Attachment {
         Ok(self.record.overlay.without(self.settings()?))
     }
 
+    /// The longest frame, in bytes, that can arrive now. The record has that of the last change.
+    pub fn frame_max(&self) -> u64 {
+        self.interface.frame_max(self.mode)
+    }
+
     /// Kernel memory of all maps, in bytes.
     pub fn memory(&self) -> u64 {
         self.tables.memory + self.lists.memory

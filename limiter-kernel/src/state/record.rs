@@ -11,8 +11,8 @@ use limiter_common::{
     table::{WAYS, key::SLOTS},
 };
 use limiter_config::{
-    Invalid, Key, Limit, Overlay, Settings, Slot, TierBits, compile::FIRST_SLOT, invalid,
-    on_one_line, quota,
+    Invalid, Key, Limit, LimitQuota, Overlay, Settings, Slot, TierBits, compile::FIRST_SLOT,
+    invalid, on_one_line, quota,
 };
 use serde::{Deserialize, Serialize};
 
@@ -228,6 +228,30 @@ impl Record {
             .collect()
     }
 
+    /// The limits with their slots and with the bursts in force written out, so that no quota depends on the frames.
+    fn in_force(&self) -> Result<Vec<(Limit, Slot)>, Invalid> {
+        let written = |(limit, slot): (Limit, Slot)| {
+            let burst = Some(limit.burst(self.frame_max)?);
+            Ok((Limit { burst, ..limit }, slot))
+        };
+        self.with_slots().into_iter().map(written).collect()
+    }
+
+    /// The longest frame for a record with these limits: `frame_max`, which can arrive now. An error if a limit that is new
+    /// or changed never admits it. A limit that stays is no obstacle to other changes: the longest frame is then that of
+    /// before, and `status` says which limit never admits the longer one.
+    fn longest_frame(&self, limits: &[Limit], frame_max: u64) -> Result<u64, Invalid> {
+        let old = self.settings.all_limits();
+        let mut longest = frame_max;
+        for limit in limits {
+            match limit.quota(frame_max) {
+                Err(_) if old.contains(limit) => longest = self.frame_max,
+                quota => drop(quota?),
+            }
+        }
+        Ok(longest)
+    }
+
     /// The settings `own` with the fleet's prefixes added, and the overlay. The fleet's prefixes stay on the lists as
     /// long as the same fleet shares them.
     pub fn with_fleet(&self, own: Settings) -> (Settings, Overlay) {
@@ -238,27 +262,32 @@ impl Record {
         (overlay.with(own), overlay)
     }
 
-    /// The record with other own settings of the host, from the moment `now` (in nanoseconds) on. Limits that only
-    /// `fallback` has keep their buckets.
+    /// The record with other own settings of the host, from the moment `now` (in nanoseconds) on, for frames of up to
+    /// `frame_max` bytes. Limits that only `fallback` has keep their buckets.
     pub fn changed(
         &self,
         own: Settings,
         fallback: Option<&Self>,
+        frame_max: u64,
         now: u64,
     ) -> Result<(Self, Taken), Invalid> {
         let (settings, overlay) = self.with_fleet(own);
-        let mut old = self.with_slots();
-        old.extend(fallback.iter().flat_map(|fallback| fallback.with_slots()));
+        let mut old = self.in_force()?;
+        if let Some(fallback) = fallback {
+            old.extend(fallback.in_force()?);
+        }
         let limits = settings.all_limits();
+        let frame_max = self.longest_frame(&limits, frame_max)?;
         let (mut slots, mut taken) = (Vec::new(), Vec::new());
         for limit in &limits {
+            let quota = limit.quota(frame_max)?;
             let slot = match same(&old, &limit.name, limit.key) {
-                Some((before, slot)) => self.stay(before, limit, slot, now)?,
+                Some((before, slot)) => stay(before, quota, slot, now)?,
                 None => {
                     let number = free_slot(&old, &slots)?;
                     taken.push(number);
                     let slot = Slot::new(limit, number);
-                    let quota = limit.quota(self.frame_max)?.at_phase(slot.phase);
+                    let quota = quota.at_phase(slot.phase);
                     slot.changed(Rescale::anew(&quota.in_kernel, now))
                 }
             };
@@ -267,6 +296,7 @@ impl Record {
         let (tiers, bits) = self.tiers.for_settings(&settings);
         let mut record = Self {
             settings,
+            frame_max,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             limits: slots,
             tiers,
@@ -300,9 +330,9 @@ impl Record {
     /// The record in force after `trial`, which ends at `deadline`: these settings again, with slots that know the
     /// trial's quotas.
     pub fn after(&self, trial: &Self, deadline: u64) -> Result<Self, Invalid> {
-        let tried = trial.with_slots();
+        let tried = trial.in_force()?;
         let slot = |(limit, slot): (Limit, Slot)| match same(&tried, &limit.name, limit.key) {
-            Some((before, slot)) => self.stay(before, &limit, slot, deadline),
+            Some((before, slot)) => stay(before, limit.quota(self.frame_max)?, slot, deadline),
             None => Ok(slot),
         };
         let limits = self.with_slots().into_iter().map(slot);
@@ -321,30 +351,18 @@ impl Record {
             ..self.clone()
         };
         if let (Some(trial), Some(fallback)) = (self.trial, fallback) {
-            let others = fallback.with_slots();
+            let others = fallback.in_force()?;
             for (slot, limit) in kept.limits.iter_mut().zip(self.settings.all_limits()) {
                 let other = same(&others, &limit.name, limit.key);
                 let Some((before, _)) = other.filter(|(_, other)| other.epoch != slot.epoch) else {
                     continue;
                 };
-                let quota = limit.quota(self.frame_max)?.at_phase(slot.phase);
-                let skip = Rescale::skip(&quota.in_kernel, trial.deadline);
-                *slot = self.stay(before, &limit, &slot.changed(skip), trial.deadline)?;
+                let quota = limit.quota(self.frame_max)?;
+                let skip = Rescale::skip(&quota.at_phase(slot.phase).in_kernel, trial.deadline);
+                *slot = stay(before, quota, &slot.changed(skip), trial.deadline)?;
             }
         }
         Ok(kept)
-    }
-
-    /// The slot of a limit that existed before.
-    fn stay(&self, old: &Limit, new: &Limit, slot: &Slot, now: u64) -> Result<Slot, Invalid> {
-        let quota = |limit: &Limit| -> Result<_, Invalid> {
-            Ok(limit.quota(self.frame_max)?.at_phase(slot.phase))
-        };
-        let (old, new) = (quota(old)?, quota(new)?);
-        if old == new {
-            return Ok(slot.clone());
-        }
-        Ok(slot.changed(quota::rescale(&old, &new, now)))
     }
 
     /// Pins the record in the folder of a generation.
@@ -391,6 +409,17 @@ impl Record {
         sound::fault(&record).map_err(|fault| fault.to_string())?;
         Ok(record)
     }
+}
+
+/// The slot of a limit that existed before, as [`Record::in_force`] has it, and has another quota now.
+fn stay(old: &Limit, new: LimitQuota, slot: &Slot, now: u64) -> Result<Slot, Invalid> {
+    // The burst is written out, so that any length of a frame does.
+    let old = old.quota(1)?.at_phase(slot.phase);
+    let new = new.at_phase(slot.phase);
+    if old == new {
+        return Ok(slot.clone());
+    }
+    Ok(slot.changed(quota::rescale(&old, &new, now)))
 }
 
 /// A slot that no limit has, or had before this change. [`FIRST_SLOT`] belongs to the limit of the fast path, which

@@ -104,7 +104,7 @@ fn scope_change_is_a_quota_change() {
     let shared = record(settings(SHARED_LISTS));
     let mut alone = shared.settings.clone();
     alone.limits[0].scope = Scope::Host;
-    let (changed, _) = shared.changed(alone, None, 1 << 40).unwrap();
+    let (changed, _) = shared.changed(alone, None, 1_522, 1 << 40).unwrap();
     assert_eq!(changed.limits[0].epoch, shared.limits[0].epoch + 1);
     assert_eq!(changed.limits[0].past.len(), 1);
 }
@@ -237,7 +237,7 @@ proptest! {
                     of_fleet.insert(name, prefixes);
                 }
             }
-            (record, _) = next.changed(settings, None, 1 << 40).unwrap();
+            (record, _) = next.changed(settings, None, 1_522, 1 << 40).unwrap();
             for (name, prefixes) in record.settings.lists.all().filter(|(name, _)| *name != "allow") {
                 let both: Prefixes = own[name].union(&of_fleet[name]).copied().collect();
                 prop_assert_eq!(prefixes, &both, "{}", name);

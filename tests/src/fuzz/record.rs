@@ -28,7 +28,7 @@ pub(super) fn run(bytes: &[u8]) {
     for limit in &mut settings.limits {
         limit.rate.amount = limit.rate.amount.div_ceil(2);
     }
-    if let Ok((changed, _)) = record.changed(settings, None, 1_000_000_000_000) {
+    if let Ok((changed, _)) = record.changed(settings, None, record.frame_max, 1_000_000_000_000) {
         let _ = changed.config();
     }
 }
