@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::{
     Prefixes, Scope, Settings,
     lists::{self, BANS, ListFormat},
-    places::{self, Country},
+    places::{self, Country, System},
     reader::{DeValue, Keyed, Section, Setting, Wrong, array, place_of, quoted, text},
 };
 
@@ -25,9 +25,11 @@ crate::keys! {
         /// Countries whose prefixes are on the list, as in `["CN", "KP"]`, by `database`. They are read at `attach` and
         /// `reload`.
         geoip: Vec<Country>, r#"a country as in "CN", or an array of them"#;
-        /// Autonomous systems whose prefixes are on the list, as in `[64500]`, by `database`.
-        asn: Vec<u64>, "a number of an autonomous system as in 64500, or an array of them";
-        /// Path of a database in MaxMind's format: of countries or cities for `geoip`, of autonomous systems for `asn`.
+        /// Autonomous systems whose prefixes are on the list, as in `[64500]` or `["AS64500"]`, by
+        /// `database`.
+        asn: Vec<System>, "a number of an autonomous system as in 64500, or an array of them";
+        /// Path of a database in MaxMind's format (`.mmdb`), of any publisher: of countries or cities for `geoip`, of
+        /// autonomous systems for `asn`.
         database: Option<PathBuf>, r#"a path as in "GeoLite2-Country.mmdb""#;
         /// The prefixes, as an array.
         prefixes: Prefixes as PrefixArray;
