@@ -58,15 +58,15 @@ impl Text for Burst {
 }
 
 impl Burst {
-    /// The burst of a rate without one: the tokens of one second, but at least one packet, or one frame of
-    /// `frame_max` bytes.
+    /// The burst of a rate without one: the amount of its period, as people mean 6/30s, but at least one packet, or one
+    /// frame of `frame_max` bytes.
     pub fn default_for(rate: &Rate, frame_max: u64) -> Self {
         let least = match rate.unit {
             Unit::Bytes => frame_max,
             Unit::Packets => 1,
         };
         Self {
-            tokens: rate.tokens_in(1_000_000_000).max(least),
+            tokens: rate.tokens_per_period().max(least),
             unit: Some(rate.unit),
         }
     }

@@ -19,10 +19,11 @@ crate::keys! {
     pub struct Control("[control]", "under [control]") {
         /// Rate of control packets from one source: `"100/s"` (default).
         rate: Rate = Rate::packets_per_second(100), shown, r#"a rate as in "100/s""#;
-        /// Number of control packets that one source may send at once. Default: two seconds of `rate`.
+        /// Number of control packets that one source may send at once. Default: two seconds of `rate`, or its period if
+        /// that is longer.
         burst: Option<Burst>, r#"packets as in 200 or "2k""#;
         /// Rate of control packets from all sources of the interface together: `"10k/s"` (default), or `"none"` for no
-        /// total. The burst is one second of it.
+        /// total. The burst is the amount of its period.
         total: Option<Rate> as OrNone<Rate> = Some(Rate::packets_per_second(10_000)), shown,
             r#"a rate as in "10k/s", or "none""#;
     }

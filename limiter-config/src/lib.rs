@@ -29,6 +29,7 @@ pub mod reader;
 pub mod settings;
 pub mod shares;
 pub mod slot;
+mod small_burst;
 pub mod table_warning;
 #[cfg(test)]
 mod tests;

@@ -32,8 +32,9 @@ impl Control {
 
     fn burst(&self) -> Burst {
         const TWO_SECONDS: u64 = 2_000_000_000;
+        let time = self.rate.period_ns.max(TWO_SECONDS);
         self.burst.unwrap_or_else(|| Burst {
-            tokens: self.rate.tokens_in(TWO_SECONDS).max(1),
+            tokens: self.rate.tokens_in(time).max(1),
             unit: None,
         })
     }

@@ -93,8 +93,8 @@ crate::keys! {
         /// second.
         rate: Rate = Rate::packets_per_second(1), required,
             r#"a rate as in "5/s", "300/m" or "10mbit""#;
-        /// Size of a bucket: packets (`10`, `"2k"`), or bytes (`"64kb"`) for a rate in bits. Default: one second of
-        /// `rate`, and at least one packet or one frame.
+        /// Size of a bucket: packets (`10`, `"2k"`), or bytes (`"64kb"`) for a rate in bits. Default: the amount of the
+        /// period (`"6/30s"`: six packets at once; a rate in bits: one second of it), and at least one packet or one frame.
         burst: Option<Burst>, r#"packets as in 10 or "2k", or bytes as in "64kb""#;
         /// Tokens that a packet takes, as in `2`, with a `rate` in packets. Default: one, or the length of the packet
         /// in bytes with a `rate` in bits.

@@ -115,8 +115,16 @@ number: k | 0.5 | 1.2.3 | . | .5 | .5k | 1.0000000000k | 9223372036854775808 | -
 }
 
 #[test]
-fn default_burst_is_one_second_and_at_least_one_packet() {
-    for (rate, tokens) in [("5/s", 5), ("300/m", 5), ("1/d", 1), ("8kbit", 1_522)] {
+fn default_burst_is_the_amount_of_the_period_and_at_least_one_frame() {
+    for (rate, tokens) in [
+        ("5/s", 5),
+        ("300/m", 300),
+        ("6/30s", 6),
+        ("100k/d", 100_000),
+        ("1/208d", 1),
+        ("8kbit", 1_522),
+        ("16mbit", 2_000_000),
+    ] {
         let burst = Burst::default_for(&rate.parse().unwrap(), 1_522);
         assert_eq!(burst.tokens, tokens, "{rate}");
     }

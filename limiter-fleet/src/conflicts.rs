@@ -17,7 +17,8 @@ const SETTLED: Duration = Duration::from_secs(4);
 pub struct Held {
     /// Name of the limit.
     pub name: String,
-    /// Key, cost of a packet and depth of the bucket in ticks: `/32,/64 7 8`. `60/m` and `1/s` are the same.
+    /// Key, cost of a packet and depth of the bucket in ticks: `/32,/64 7 8`. `60/m` and `1/s` with a burst of 5 are
+    /// the same.
     pub quota: String,
     /// The settings in words, as in `status`.
     pub words: String,

@@ -68,7 +68,7 @@ mod shared {
     pub use captured::note_capture;
     pub use file::{
         read_for, refuse_warnings, warn_of_changed_meaning, warn_of_full_tables,
-        warn_of_ineffective,
+        warn_of_ineffective, warn_of_small_bursts,
     };
     pub use interfaces::{On, OnOne, each, is_all, unique};
     pub use interruption::interruption;

@@ -59,7 +59,7 @@ fn described(attachment: &Attachment, (sources, held): Counted) -> Result<Interf
     let limits = record.with_slots();
     let limits = limits
         .iter()
-        .map(|(configured, slot)| limit(configured, slot, record, tables, &held));
+        .map(|(configured, slot)| limit(configured, slot, attachment, &held));
     Ok(Interface {
         name: interface.name.clone(),
         ifindex: interface.index,
@@ -121,10 +121,11 @@ fn described(attachment: &Attachment, (sources, held): Counted) -> Result<Interf
 fn limit(
     configured: &limiter_config::Limit,
     slot: &Slot,
-    record: &Record,
-    tables: &Tables,
+    attachment: &Attachment,
     held: &BTreeMap<u32, u64>,
 ) -> Result<Limit> {
+    let (record, tables) = (&attachment.record, &attachment.tables);
+    let too_long = configured.never_admits(record.frame_max, attachment.frame_max());
     let mut counters = tables.limit(slot.number)?;
     if slot.number == FIRST_SLOT {
         let fast = of_the_only_limit(&tables.plain()?);
@@ -138,6 +139,7 @@ fn limit(
         name: configured.name.clone(),
         rate: configured.rate.to_string(),
         burst: configured.burst(record.frame_max)?.to_string(),
+        never_admits: too_long.map(|why| why.to_string()),
         key: configured.key.to_string(),
         r#match: (!configured.matches.is_everything())
             .then(|| limiter_config::file::matches(&configured.matches)),

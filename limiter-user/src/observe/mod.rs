@@ -133,6 +133,9 @@ pub struct Limit {
     pub rate: String,
     /// The burst, as written or derived from the rate.
     pub burst: String,
+    /// The reason why the longest frames of the interface never pass, as after its MTU was raised, and what to do; null:
+    /// they may pass.
+    pub never_admits: Option<String>,
     /// The key, as written.
     pub key: String,
     /// The match, as written in the file; null: all IP packets.

@@ -1,6 +1,9 @@
 //! The output of `status`, which `attach` prints too.
 
+use std::fmt::Display;
+
 use limiter_common::policy::verdict::Reason;
+use limiter_config::Settings;
 use limiter_fleet::status::Fleet;
 
 use crate::{
@@ -41,6 +44,24 @@ fn line(label: &str, text: &str) -> String {
     format!("  {label:<8} {text}\n")
 }
 
+/// A line about each limit of a file, as `status` will show it on an interface with frames of up to `frame_max` bytes.
+pub fn configured(settings: &Settings, frame_max: u64) -> String {
+    let shown = |limit: &limiter_config::Limit| {
+        // The file was checked.
+        let burst = limit.burst(frame_max).map(|burst| burst.to_string());
+        let burst = burst.unwrap_or_default();
+        line(
+            "limit",
+            &terms(&limit.name, &limit.rate, &burst, &limit.key),
+        )
+    };
+    settings.limits.iter().map(shown).collect()
+}
+
+fn terms(name: &str, rate: impl Display, burst: &str, key: impl Display) -> String {
+    format!("{name}: {rate}, burst {burst}, per {key}")
+}
+
 fn limit_line(limit: &Limit) -> String {
     let (name, burst, key) = (&limit.name, &limit.burst, &limit.key);
     let rate = limit.rate_in_force();
@@ -50,7 +71,7 @@ fn limit_line(limit: &Limit) -> String {
         _ => "",
     };
     let parts = [
-        Some(format!("{name}: {rate}, burst {burst}, per {key}")),
+        Some(terms(name, rate, burst, key)),
         limit.cost.map(|cost| format!("cost {cost}")),
         Some(limit.algorithm.to_string()).filter(|name| name != "token-bucket"),
         held.map(|(hold, held)| format!("holds for {hold}: {} held", grouped(held))),
@@ -66,6 +87,9 @@ fn limit_line(limit: &Limit) -> String {
 /// show them.
 fn own_lines(limit: &Limit, is_only: bool) -> String {
     let mut text = String::new();
+    if let Some(why) = &limit.never_admits {
+        text += &line("", &format!("LONG FRAMES NEVER PASS: {why}"));
+    }
     if let Some(matches) = &limit.r#match {
         text += &line("", &format!("match {matches}"));
     } else if is_only {

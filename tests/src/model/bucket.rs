@@ -285,17 +285,14 @@ fn per_period(rate: &Rate) -> i128 {
     }
 }
 
-/// The tokens of a second, or of a window. For a token bucket, at least one packet or frame.
+/// The tokens of a period. For a token bucket, at least one packet or frame.
 fn default_burst(rate: &Rate, windows: bool, frame_max: u64) -> i128 {
-    if windows {
-        return per_period(rate);
-    }
-    let (amount, period) = of(rate);
-    let per_second = amount * 1_000_000_000 / period;
-    match rate.unit {
-        Unit::Packets => per_second.max(1),
-        Unit::Bytes => (per_second / 8).max(frame_max.into()),
-    }
+    let least = match rate.unit {
+        _ if windows => 0,
+        Unit::Packets => 1,
+        Unit::Bytes => frame_max.into(),
+    };
+    per_period(rate).max(least)
 }
 
 /// The cost of a byte, rounded up, with as many binary places as leave room in 63 bits for the longest packet, and at

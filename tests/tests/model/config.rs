@@ -42,10 +42,11 @@ impl Limit {
         }
     }
 
-    pub fn per_second(&self) -> f64 {
+    /// Packets of a period, and its seconds.
+    fn amount(&self) -> (u64, f64) {
         let (amount, period) = self.rate.split_once('/').unwrap();
-        let amount: f64 = match amount.strip_suffix('k') {
-            Some(thousands) => 1e3 * thousands.parse::<f64>().unwrap(),
+        let amount = match amount.strip_suffix('k') {
+            Some(thousands) => 1_000 * thousands.parse::<u64>().unwrap(),
             None => amount.parse().unwrap(),
         };
         let seconds = match period {
@@ -54,13 +55,17 @@ impl Limit {
             "h" => 3_600.0,
             other => panic!("a period that no test has: {other}"),
         };
-        amount / seconds
+        (amount, seconds)
     }
 
-    /// Packets in a full bucket. The default is the packets of one second, at least one.
+    pub fn per_second(&self) -> f64 {
+        let (amount, seconds) = self.amount();
+        amount as f64 / seconds
+    }
+
+    /// Packets in a full bucket. The default is the packets of one period.
     pub fn burst(&self) -> u64 {
-        self.burst
-            .unwrap_or_else(|| (self.per_second() as u64).max(1))
+        self.burst.unwrap_or(self.amount().0)
     }
 
     fn toml(&self) -> String {

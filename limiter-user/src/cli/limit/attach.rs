@@ -26,7 +26,8 @@ use super::{
 use crate::{
     cli::shared::{
         DAY, Limiting, SECOND, Usage, about, at_once::at_once, duration, interface, note, outcome,
-        read_for, report, settings, ssh, unique, warn_of_full_tables,
+        read_for, report, settings, ssh, unique, warn_of_changed_meaning, warn_of_full_tables,
+        warn_of_small_bursts,
     },
     kept,
     observe::collect,
@@ -142,7 +143,9 @@ pub async fn run(arguments: Attach) -> anyhow::Result<()> {
 async fn shown(interface: &str) -> Result<String, Error> {
     let attachment = Attachment::open(interface).await?;
     let settings = &attachment.record.settings;
-    warn_of_full_tables(interface, settings, attachment.record.frame_max);
+    let frame_max = attachment.record.frame_max;
+    warn_of_full_tables(interface, settings, frame_max);
+    warn_of_small_bursts(interface, settings.limits.iter(), frame_max);
     let unanswered = attachment.unanswered();
     if let Some(finding) = proof(settings, requirements::has_syn_cookies(), None, &unanswered)
         && let Some(advice) = finding.advice
@@ -287,6 +290,7 @@ async fn wanted(arguments: &Attach) -> anyhow::Result<(Vec<String>, Wanted)> {
             keep_bans: arguments.keep_bans,
             ..settings(flags, direction, arguments.mode, fleet)?
         };
+        warn_of_changed_meaning(&interfaces.join(", "), &settings);
         let wanted = Wanted {
             settings,
             ..Wanted::default()

@@ -22,7 +22,7 @@ pub struct Set {
     /// New rate as in 500/s or 10mbit
     #[arg(long, group = "change", allow_hyphen_values = true)]
     rate: Option<Rate>,
-    /// New burst: packets, or bytes as in 64kb. Default: a configured burst stays
+    /// New burst: packets, or bytes as in 64kb. Default: a configured burst stays, another one follows the rate
     #[arg(long, value_name = "N", group = "change", allow_hyphen_values = true)]
     burst: Option<Burst>,
     /// Limit to change. Default: the only limit

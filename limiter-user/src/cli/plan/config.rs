@@ -9,9 +9,9 @@ use crate::{
         On, each,
         file::{frame_max, read},
         note, print, refuse_warnings, warn_of_changed_meaning, warn_of_full_tables,
-        warn_of_ineffective, write,
+        warn_of_ineffective, warn_of_small_bursts, write,
     },
-    show::units::counted,
+    show::{status::configured, units::counted},
 };
 
 /// Actions on a configuration.
@@ -41,15 +41,16 @@ async fn check(path: &Path) -> anyhow::Result<()> {
     let file = read(path)?;
     let frame_max = frame_max(&[], &file).await;
     let subject = path.display().to_string();
-    warn_of_changed_meaning(path, &file);
+    warn_of_changed_meaning(&subject, &file.settings);
     let warnings = warn_of_ineffective(path, &file, frame_max)
+        + warn_of_small_bursts(&subject, file.settings.limits.iter(), frame_max)
         + warn_of_full_tables(&subject, &file.settings, frame_max);
     refuse_warnings(path, warnings)?;
     let limits = counted(file.settings.limits.len() as u64, "limit");
     let prefixes: usize = file.settings.lists.all().map(|(_, list)| list.len()).sum();
     let prefixes = counted(prefixes as u64, "prefix");
     let text = format!("{subject}: valid: {limits}, {prefixes} on lists\n");
-    Ok(print(&text)?)
+    Ok(print(&(text + &configured(&file.settings, frame_max)))?)
 }
 
 async fn show(interface: &str) -> anyhow::Result<()> {

@@ -3,7 +3,7 @@ use limiter_kernel::{Attachment, probe, sys::requirements};
 
 use crate::{
     cli::shared::{answer, interface},
-    plan::doctor::{diagnose, proof, room},
+    plan::doctor::{bursts, diagnose, proof, room},
     show,
 };
 
@@ -27,6 +27,10 @@ pub async fn run(arguments: Doctor) -> anyhow::Result<()> {
         let record = &attachment.record;
         let finding = room(&record.settings, record.frame_max);
         diagnosis.findings.push(finding);
+        let frames = [record.frame_max, attachment.frame_max()];
+        diagnosis
+            .findings
+            .extend(bursts(interface, &record.settings, frames));
         let driver = device.ok().and_then(|device| device.driver);
         let has_cookies = requirements::has_syn_cookies();
         let unanswered = attachment.unanswered();

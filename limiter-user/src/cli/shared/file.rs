@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use limiter_config::{
-    Mode, Settings, file, file::File, ineffective::USUAL_FRAME, reader::Mistake,
+    Limit, Mode, Settings, file, file::File, ineffective::USUAL_FRAME, reader::Mistake,
     table_warning::ADVICE,
 };
 use limiter_kernel::{
@@ -39,7 +39,7 @@ pub fn refused(path: &Path, mistakes: &[Mistake]) -> anyhow::Error {
 /// Reads a file for `interfaces`, or those that it names if `interfaces` is empty. Warns of settings without effect.
 pub async fn read_for(interfaces: &[String], path: &Path) -> anyhow::Result<(Vec<String>, Wanted)> {
     let file = read(path)?;
-    warn_of_changed_meaning(path, &file);
+    warn_of_changed_meaning(&path.display().to_string(), &file.settings);
     let warnings = warn_of_ineffective(path, &file, frame_max(interfaces, &file).await);
     refuse_warnings(path, warnings)?;
     let absolute = std::path::absolute(path).map_err(|error| {
@@ -66,10 +66,11 @@ pub fn refuse_warnings(path: &Path, count: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Warns of limits that earlier builds read in another way. `--strict` does not refuse them, because they may be right.
-pub fn warn_of_changed_meaning(path: &Path, file: &File) {
-    for warning in file.settings.changed_meaning() {
-        note(&format!("{}: warning: {warning}", path.display()));
+/// Warns of limits that earlier builds read in another way. `subject` names their file or interface. `--strict` does not
+/// refuse them, because they may be right.
+pub fn warn_of_changed_meaning(subject: &str, settings: &Settings) {
+    for warning in settings.changed_meaning() {
+        note(&format!("{subject}: warning: {warning}"));
     }
 }
 
@@ -80,6 +81,19 @@ pub fn warn_of_ineffective(path: &Path, file: &File, frame_max: u64) -> usize {
         note(&format!("{}: warning: {warning}", path.display()));
     }
     warnings.len()
+}
+
+/// Warns about bursts that are too small for TCP on frames of up to `frame_max` bytes. `subject` names the limits' file or
+/// interface. Returns the number of warnings.
+pub fn warn_of_small_bursts<'a>(
+    subject: &str,
+    limits: impl Iterator<Item = &'a Limit>,
+    frame_max: u64,
+) -> usize {
+    let warnings = limits.filter_map(|limit| limit.slows_tcp(frame_max));
+    warnings
+        .inspect(|warning| note(&format!("{subject}: warning: {warning}")))
+        .count()
 }
 
 /// Warns about each limit that loses its room in the table to a flood of new sources. `subject` names the limits' file

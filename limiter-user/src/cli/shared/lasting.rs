@@ -6,7 +6,7 @@ use clap::Args;
 use limiter_config::difference::difference;
 use limiter_kernel::ops::set::{Lasts, Swapped};
 
-use super::{DAY, SECOND, duration, note, outcome};
+use super::{DAY, SECOND, duration, note, outcome, warn_of_small_bursts};
 
 // The options of verbs that change settings in force. No doc comment: clap would make it the help of the verb.
 #[derive(Debug, Args)]
@@ -29,9 +29,14 @@ impl Lasting {
     }
 }
 
-/// Prints the changes, one per line, and their duration. `partly`: a part of the request changed nothing.
+/// Prints the changes, one per line, and their duration, and warns about what they leave. `partly`: a part of the request
+/// changed nothing.
 pub fn report_changes(interface: &str, changed: &Swapped, lasts: Lasts, partly: bool) {
     let mut changes = difference(&changed.old, &changed.new, changed.record.frame_max);
+    let [before, now] = [changed.frame_max_before, changed.record.frame_max];
+    if before != now {
+        changes.push(format!("longest frame {before} -> {now} bytes"));
+    }
     let unchanged = changes.is_empty();
     if unchanged {
         changes.push("unchanged: already in force".to_owned());
@@ -40,6 +45,9 @@ pub fn report_changes(interface: &str, changed: &Swapped, lasts: Lasts, partly: 
     let lines = changes.into_iter();
     let text: String = lines.map(|line| format!("{interface}: {line}\n")).collect();
     outcome(unchanged || partly, &text);
+    let limits = changed.new.limits.iter();
+    let limits = limits.filter(|limit| !changed.old.limits.contains(limit));
+    warn_of_small_bursts(interface, limits, now);
 }
 
 /// Notes that the configuration file does not have a change that lasts: the next reload, or the next boot of a

@@ -39,8 +39,8 @@ pub struct Flags {
         allow_hyphen_values = true
     )]
     pub rate: Option<Rate>,
-    /// Burst: packets as in 10 or 2k; bytes as in 64kb or 1mb for a rate in bits. Default: one second of
-    /// the rate
+    /// Burst: packets as in 10 or 2k; bytes as in 64kb or 1mb for a rate in bits. Default: the
+    /// amount of the period, as in 6/30s: six; one second of a rate in bits
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     pub burst: Option<Burst>,
     /// Key of a bucket: prefix lengths of the source for IPv4 and IPv6, interface for one bucket for all

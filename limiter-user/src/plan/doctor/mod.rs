@@ -9,7 +9,7 @@ use serde::Serialize;
 
 pub use finding::{Finding, Level, Mode};
 use finding::{error, ok, warning};
-use limiter_config::{Settings, table_warning::ADVICE};
+use limiter_config::{Limit, Settings, Unit, table_warning::ADVICE};
 use limiter_kernel::{
     Error,
     probe::{Device, Machine},
@@ -36,6 +36,30 @@ pub fn room(settings: &Settings, frame_max: u64) -> Finding {
         warning(warnings.join("; "), ADVICE)
     };
     finding.of("room")
+}
+
+/// Judges the bursts of bit rates in force on the interface called `name`, if there are any. Frames had up to `before` bytes
+/// when the limits were put in force, and have up to `frame_max` now.
+pub fn bursts(name: &str, settings: &Settings, [before, frame_max]: [u64; 2]) -> Option<Finding> {
+    let in_bits = settings.limits.iter();
+    let mut in_bits = in_bits
+        .filter(|limit| limit.rate.unit == Unit::Bytes)
+        .peekable();
+    in_bits.peek()?;
+    let problem = |limit: &Limit| {
+        let never = limit.never_admits(before, frame_max);
+        let never = never.map(|why| format!("limit '{}': {why}", limit.name));
+        never.or_else(|| limit.slows_tcp(frame_max))
+    };
+    let problems: Vec<_> = in_bits.filter_map(problem).collect();
+    let finding = if problems.is_empty() {
+        ok("each burst in bytes holds the longest frame")
+    } else {
+        let advice =
+            format!("`limiter set {name} --burst`, or in the file, and `limiter reload {name}`");
+        warning(problems.join("; "), &advice)
+    };
+    Some(finding.of("bursts"))
 }
 
 /// Judges the handshake proof of the limits in force, if one has it, with this driver. `unanswered` are SYNs that get no
