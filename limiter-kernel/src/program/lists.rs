@@ -61,11 +61,12 @@ impl ListTables {
     pub fn open(folder: &Dir) -> Result<Self> {
         let open = |name: &str| open_map(folder, name);
         let (ipv4, ipv6) = (open("LISTED_IPV4")?, open("LISTED_IPV6")?);
-        let memory = memory::of_maps([&ipv4, &ipv6]);
+        // The maps are as large as their lists.
+        let memory = [&ipv4, &ipv6].map(|map| memory::of_trie(map, memory::room(map)));
         Ok(Self {
             ipv4: Map::LpmTrie(ipv4).try_into().map_err(read_failed)?,
             ipv6: Map::LpmTrie(ipv6).try_into().map_err(read_failed)?,
-            memory,
+            memory: memory.iter().sum(),
         })
     }
 

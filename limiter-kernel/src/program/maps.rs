@@ -36,7 +36,7 @@ pub const MAPS: [&str; 19] = [
     "LIMITS",
     "LIST_HITS",
     "BANS",
-    "BANNED_PREFIXES",
+    BANNED_PREFIXES,
     "BANS_BY_ORIGIN",
     "BANNED",
     NEXT,
@@ -44,6 +44,9 @@ pub const MAPS: [&str; 19] = [
     "WATCHED",
     "EVENTS",
 ];
+
+/// The pin of the map of banned prefixes.
+pub const BANNED_PREFIXES: &str = "BANNED_PREFIXES";
 
 /// The pin of the array of programs that packets go on to.
 pub const NEXT: &str = "NEXT";
@@ -63,7 +66,7 @@ pub struct Tables {
     hits: PerCpuArray<MapData, Raw<Count>>,
     watched: PerCpuArray<MapData, Raw<Watched>>,
     refused: Array<MapData, [u32; WORDS as usize]>,
-    /// Kernel memory of all of them, in bytes.
+    /// Kernel memory of all of them, in bytes, without the banned prefixes.
     pub memory: u64,
 }
 
@@ -73,7 +76,9 @@ impl Tables {
         let open = |name: &str| {
             open_map(folder, name).map_err(|error| Error::unreadable(interface, error))
         };
-        let maps = MAPS.iter().map(|name| open(name));
+        // The memory of this trie depends on the bans: `Bans::memory` has it.
+        let maps = MAPS.iter().filter(|name| **name != BANNED_PREFIXES);
+        let maps = maps.map(|name| open(name));
         let memory = memory::of_maps(&maps.collect::<Result<Vec<_>>>()?);
         Self::new(
             |name| {

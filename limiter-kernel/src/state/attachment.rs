@@ -128,7 +128,7 @@ impl Attachment {
 
     /// Kernel memory of all maps, in bytes.
     pub fn memory(&self) -> u64 {
-        self.tables.memory + self.lists.memory
+        self.tables.memory + self.lists.memory + self.bans.memory()
     }
 
     /// Takes the attachment's lock; an error if it was detached meanwhile.

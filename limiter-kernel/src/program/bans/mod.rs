@@ -25,14 +25,14 @@ use crate::{
         Raw,
         maps::{self, open_map},
     },
-    sys::{Dir, bpf, words::Words},
+    sys::{Dir, bpf, memory, words::Words},
 };
 use record::{Address, WHOLE, in_force, is_by_hand, key_of, prefix_of, record_key};
 
 pub use record::{BY_HAND, ban, origin, reason, text};
 
 /// The maps, in the order in which [`Bans::new`] takes them.
-const NAMES: [&str; 4] = ["BANS_BY_ORIGIN", "BANS", "BANNED_PREFIXES", "BANNED"];
+const NAMES: [&str; 4] = ["BANS_BY_ORIGIN", "BANS", maps::BANNED_PREFIXES, "BANNED"];
 
 /// The bans that drop the packets of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +70,12 @@ impl Bans {
             prefixes: Map::LpmTrie(prefixes?).try_into()?,
             state: state.failed("memory-mapping the map BANNED")?,
         })
+    }
+
+    /// Kernel memory of the banned prefixes, in bytes.
+    pub fn memory(&self) -> u64 {
+        let [_, prefixes] = self.banned().counts;
+        memory::of_trie(self.prefixes.map(), prefixes)
     }
 
     /// The bans that have not ended at `now`, in no order. A prefix has one for each origin that bans it.
