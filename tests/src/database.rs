@@ -7,13 +7,15 @@ pub enum Branch {
     Nothing,
     /// Another node, by its number.
     Node(u32),
-    /// Networks in China: the only record.
+    /// Networks in China: the first record.
     China,
+    /// Networks of the other record.
+    Other,
 }
 
-/// A search tree of both families: two branches for each node.
+/// A search tree of both families: two branches for each node. And its second record.
 #[derive(Clone, Debug, Default)]
-pub struct Tree(Vec<[Branch; 2]>);
+pub struct Tree(Vec<[Branch; 2]>, Vec<u8>);
 
 impl Tree {
     /// A tree whose levels each have one node: `levels` nodes, and two to the power of `levels` networks.
@@ -22,7 +24,14 @@ impl Tree {
             true => Branch::China,
             false => Branch::Node(level + 1),
         };
-        Self((0..levels).map(|level| [next(level); 2]).collect())
+        let nodes = (0..levels).map(|level| [next(level); 2]);
+        Self(nodes.collect(), Vec::new())
+    }
+
+    /// The tree with another second record, as [`map`] and the functions below it make one.
+    pub fn with_other(mut self, record: Vec<u8>) -> Self {
+        self.1 = record;
+        self
     }
 
     /// Makes the prefix of `bits` bits of `address` lead to `end`. Returns the last branch that it replaces.
@@ -52,18 +61,21 @@ impl Tree {
     /// The file.
     pub fn bytes(&self) -> Vec<u8> {
         let nodes = u32::try_from(self.0.len()).unwrap();
+        let china = map(&[entry("country", &map(&[entry("iso_code", &text("CN"))]))]);
+        let other = nodes + 16 + u32::try_from(china.len()).unwrap();
         let mut bytes = Vec::new();
         for branch in self.0.iter().flatten() {
             let number = match branch {
                 Branch::Nothing => nodes,
                 Branch::Node(node) => *node,
                 Branch::China => nodes + 16,
+                Branch::Other => other,
             };
             bytes.extend(&number.to_be_bytes()[1..]);
         }
         bytes.extend([0; 16]);
-        let code = entry("iso_code", &text("CN"));
-        bytes.extend(map(&[entry("country", &map(&[code]))]));
+        bytes.extend(china);
+        bytes.extend(&self.1);
         bytes.extend(b"\xab\xcd\xefMaxMind.com");
         bytes.extend(map(&[
             entry("node_count", &number(nodes)),
@@ -83,27 +95,34 @@ impl Tree {
 }
 
 /// Type 2: text of less than 29 bytes.
-fn text(text: &str) -> Vec<u8> {
+pub fn text(text: &str) -> Vec<u8> {
     let length = u8::try_from(text.len()).unwrap();
     [&[2 << 5 | length], text.as_bytes()].concat()
 }
 
+/// A number of up to 16 bytes of a type above 7: 8 has a sign, 9 has 64 bits, 10 has 128.
+pub fn long(kind: u8, bytes: &[u8]) -> Vec<u8> {
+    let length = u8::try_from(bytes.len()).unwrap();
+    [&[length, kind - 7], bytes].concat()
+}
+
 /// Type 6: a number of four bytes.
-fn number(number: u32) -> Vec<u8> {
+pub fn number(number: u32) -> Vec<u8> {
     [&[6 << 5 | 4], number.to_be_bytes().as_slice()].concat()
 }
 
 /// Type 5: a number of one byte, of 16 bits in the format.
-fn small(number: u8) -> [u8; 2] {
+pub fn small(number: u8) -> [u8; 2] {
     [5 << 5 | 1, number]
 }
 
-fn entry(key: &str, value: &[u8]) -> Vec<u8> {
+/// A field of a [`map`].
+pub fn entry(key: &str, value: &[u8]) -> Vec<u8> {
     [text(key).as_slice(), value].concat()
 }
 
 /// Type 7: a map.
-fn map(entries: &[Vec<u8>]) -> Vec<u8> {
+pub fn map(entries: &[Vec<u8>]) -> Vec<u8> {
     let length = u8::try_from(entries.len()).unwrap();
     [vec![7 << 5 | length], entries.concat()].concat()
 }

@@ -3,9 +3,10 @@
 
 use std::{fs, path::Path, time::Duration};
 
+use limiter_config::places::{System, prefixes};
 use limiter_tests::{
     command::limiter,
-    database::{Branch, Tree},
+    database::{self, Branch, Tree, entry, long, map, small, text},
     eventually,
     files::Folder,
     hosts::{CLIENT, Hosts},
@@ -291,12 +292,125 @@ fn database_whose_nodes_share_branches_is_refused() {
     }
 }
 
+/// A record of each shape that publishers use, beside one of MaxMind's.
+#[test]
+fn countries_and_systems_are_found_in_records_of_every_shape() {
+    let field = |key: &str, value: &[u8]| map(&[entry(key, value)]);
+    let code = text("de");
+    let (name, number_64500) = (text("Germany"), database::number(64_500));
+    let country = |record| ("DE", None, record);
+    let system = |record| ("CN", Some("64500"), record);
+    for (country, system, record) in [
+        country(field("country_code", &code)),
+        country(field("country", &text("DE"))),
+        country(map(&[
+            entry("country", &name),
+            entry("country_code", &code),
+        ])),
+        country(field("registered_country", &field("iso_code", &code))),
+        country(map(&[
+            entry("country", &field("iso_code", &code)),
+            entry("registered_country", &field("iso_code", &text("FR"))),
+        ])),
+        country(field("geo", &field("country_code", &code))),
+        country(code.clone()),
+        system(field("autonomous_system_number", &number_64500)),
+        system(field("autonomous_system_number", &text("64500"))),
+        system(field(
+            "traits",
+            &field("autonomous_system_number", &number_64500),
+        )),
+        system(field("asn", &text("AS64500"))),
+        system(field("asn", &text("AS64500 Example"))),
+        system(field("asn", &long(9, &[0xfb, 0xf4]))),
+        system(field("asn", &long(10, &[0, 0, 0, 0, 0xfb, 0xf4]))),
+        system(field("asn", &long(8, &[0, 0, 0xfb, 0xf4]))),
+        system(field("as", &field("asn", &text("AS64500")))),
+        system(field(
+            "country",
+            &field("AutonomousSystemNumber", &text("64500")),
+        )),
+    ] {
+        let mut tree = Tree::default().with_other(record);
+        tree.lead(0xc000_0200, 120, Branch::China);
+        tree.lead(0xc633_6400, 120, Branch::Other);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), tree.bytes()).unwrap();
+        let countries = [country.parse().unwrap()];
+        let systems: Vec<System> = system
+            .iter()
+            .map(|number| number.parse().unwrap())
+            .collect();
+        let found = prefixes(file.path(), &countries, &systems).unwrap();
+        let expected: &[&str] = match system {
+            Some(_) => &["192.0.2.0/24", "198.51.100.0/24"],
+            None => &["198.51.100.0/24"],
+        };
+        let found: Vec<_> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            found,
+            expected,
+            "{country} {system:?} {:02x?}",
+            tree.bytes()
+        );
+    }
+}
+
+/// A city database has a prefix for each city, and sometimes one within another.
+#[test]
+fn prefixes_of_a_country_are_the_fewest() {
+    let city = map(&[
+        entry("country", &map(&[entry("iso_code", &text("CN"))])),
+        entry("city", &text("Beijing")),
+    ]);
+    let mut tree = Tree::default().with_other(city);
+    for network in 0..256_u128 {
+        let branch = [Branch::China, Branch::Other][network as usize % 2];
+        tree.lead(0xc633_0000 | network << 8, 120, branch);
+        tree.lead(0x2001_0db8 << 96 | network << 80, 48, branch);
+    }
+    tree.lead(0xc000_0200, 120, Branch::Other);
+    let folder = Folder::new();
+    let file = with_countries(&folder, &tree);
+    let check = limiter(&["config", "check", &file]);
+    check.expect(0);
+    assert!(check.stdout.contains("3 prefixes"), "{check:#?}");
+}
+
+#[test]
+fn message_about_a_database_says_what_is_wrong_with_it() {
+    let (folder, mut tree) = (Folder::new(), Tree::default());
+    tree.lead(0xc000_0200, 120, Branch::Other);
+    let with = |record: Vec<u8>| tree.clone().with_other(record).bytes();
+    let cases = [
+        (vec![0x1f, 0x8b, 8], "is packed by gzip: unpack it"),
+        (b"x".to_vec(), "is not a database of MaxMind's format"),
+        (with(vec![0xff; 9]), "is damaged"),
+        (
+            with(map(&[entry("is_anonymous", &small(1))])),
+            "no codes of countries that limiter finds; it is of the type 'Test-Country', and its first record has is_anonymous",
+        ),
+        (
+            with(map(&[entry("country_code", &text("FR"))])),
+            "no prefixes of CN",
+        ),
+    ];
+    for (bytes, says) in cases {
+        let file = with_countries(&folder, &tree);
+        folder.write("country.mmdb", bytes);
+        let check = limiter(&["config", "check", &file]);
+        check.expect(1);
+        assert!(check.stderr.contains(says), "{says}: {check:#?}");
+    }
+}
+
 /// Databases of both families lead to the networks of IPv4 from several prefixes of IPv6.
 #[test]
 fn database_with_aliases_of_ipv4_is_read() {
     let (folder, mut tree) = (Folder::new(), Tree::default());
     for network in 0..1_000_u128 {
-        tree.lead(network << 12, 116, Branch::China);
+        // Adjacent ones would be merged.
+        tree.lead(network << 13, 116, Branch::China);
     }
     let ipv4 = tree.lead(0, 96, Branch::Nothing);
     assert!(matches!(ipv4, Branch::Node(_)));
