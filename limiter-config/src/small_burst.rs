@@ -1,11 +1,12 @@
 //! Bursts of bit rates that are too small for the frames of an interface.
 
-use super::{Invalid, Limit, Protocol, Unit};
+use super::{Algorithm, Invalid, Limit, Protocol, Rate, Unit};
 
-/// Frames that TCP sends at once: its initial window (RFC 6928).
-const AT_ONCE: u64 = 10;
-/// The most bytes that TCP hands to an interface at once (`GSO_LEGACY_MAX_SIZE`, include/linux/netdevice.h).
-const OFFLOADED: u64 = 65_536;
+/// The shortest time that a sender of TCP waits for an acknowledgement of its last segment (`TCP_RTO_MIN`,
+/// include/net/tcp.h).
+const WAIT: u64 = 200_000_000;
+/// Such times in a second.
+const WAITS: u64 = 1_000_000_000 / WAIT;
 
 impl Limit {
     /// The reason why a full bucket never admits a frame of `frame_max` bytes, with what to write. `before`: the longest
@@ -19,21 +20,25 @@ impl Limit {
         written.quota(frame_max).err()
     }
 
-    /// A warning about a burst that costs TCP most of the rate, on an interface with frames of up to `frame_max` bytes.
-    pub fn slows_tcp(&self, frame_max: u64) -> Option<String> {
+    /// A warning about a burst that leaves TCP less than half of the rate. A sender that loses all that it sends at once
+    /// waits: it gets a burst in each [`WAIT`] (measured at 1 to 100 Mbit/s, with bursts of 1.5 KB to 1.5 MB).
+    pub fn slows_tcp(&self) -> Option<String> {
+        let Self { name, rate, .. } = self;
+        let burst = self.burst?.for_rate(rate).ok()?;
         let has_tcp = (self.matches.protocol).is_none_or(|protocol| protocol == Protocol::TCP);
         // Delayed packets are not lost.
-        if self.rate.unit == Unit::Packets || !has_tcp || self.max_delay.is_some() {
+        let is_policed = self.algorithm == Algorithm::TokenBucket && self.max_delay.is_none();
+        let enough = rate.tokens_in(WAIT);
+        if rate.unit == Unit::Packets || !has_tcp || !is_policed || burst.tokens >= enough / 2 {
             return None;
         }
-        let burst = self.burst(frame_max).ok()?;
-        let enough = (AT_ONCE * frame_max).min(OFFLOADED).max(frame_max);
-        let Self { name, rate, .. } = self;
-        (burst.tokens < enough).then(|| {
-            format!(
-                "limit '{name}': a burst of {burst} is less than TCP sends at once, and lost segments cost it up to nine tenths of {rate}: write a burst of at least {enough}b"
-            )
-        })
+        let gets = Rate {
+            amount: (8 * WAITS).saturating_mul(burst.tokens),
+            ..*rate
+        };
+        Some(format!(
+            "limit '{name}': with a burst of {burst}, a TCP connection gets about {gets} of {rate}, because its sender waits each time the bucket is empty: write a burst of at least {enough}b, or leave it out"
+        ))
     }
 }
 
@@ -71,35 +76,44 @@ mod tests {
     }
 
     #[test]
-    fn burst_of_few_frames_slows_tcp() {
-        let warns = |limit: &Limit, frame_max| limit.slows_tcp(frame_max).is_some();
-        for (rate, burst, frame_max, expected) in [
-            ("10mbit", "1522b", 1_522, true),
-            ("10mbit", "15219b", 1_522, true),
-            ("10mbit", "15220b", 1_522, false),
-            ("10mbit", "64kb", 9_022, false),
-            ("10mbit", "65535b", 9_022, true),
-            ("10mbit", "", 1_522, false),
-            ("64kbit", "", 1_522, true),
-            // In the network stack, a frame may be several that were merged.
-            ("10mbit", "65558", 65_558, false),
-            ("10/s", "1", 1_522, false),
+    fn burst_of_less_than_a_tenth_of_a_second_slows_tcp() {
+        let warns = |limit: &Limit| limit.slows_tcp().unwrap_or_default();
+        for (rate, burst, says) in [
+            (
+                "10mbit",
+                "2000b",
+                "a TCP connection gets about 80kbit of 10mbit, because its sender waits each time the bucket is empty: write a burst of at least 250000b",
+            ),
+            ("10mbit", "124999b", "at least 250000b"),
+            ("10mbit", "125000b", ""),
+            ("1mbit", "12kb", "at least 25000b"),
+            ("64kbit", "1522b", ""),
+            ("10mbit", "", ""),
+            ("64kbit", "", ""),
+            ("10/s", "1", ""),
         ] {
+            let warning = warns(&limit(rate, burst));
             assert_eq!(
-                warns(&limit(rate, burst), frame_max),
-                expected,
-                "{rate} {burst}"
+                warning.is_empty(),
+                says.is_empty(),
+                "{rate} {burst}: {warning}"
             );
+            assert!(warning.contains(says), "{warning}");
         }
-        let mut one = limit("10mbit", "1522b");
+        let mut one = limit("10mbit", "2000b");
         one.matches.protocol = Some(Protocol::TCP);
-        assert!(warns(&one, 1_522));
+        assert_ne!(warns(&one), "");
         one.matches.protocol = Some(Protocol(17));
-        assert!(!warns(&one, 1_522));
+        assert_eq!(warns(&one), "");
         let delayed = Limit {
             max_delay: Some("50ms".parse().unwrap()),
-            ..limit("10mbit", "1522b")
+            ..limit("10mbit", "2000b")
         };
-        assert!(!warns(&delayed, 1_522), "no segment is lost");
+        assert_eq!(warns(&delayed), "", "no segment is lost");
+        let windows = Limit {
+            algorithm: Algorithm::FixedWindow,
+            ..limit("10mbit", "2000b")
+        };
+        assert_eq!(warns(&windows), "");
     }
 }

@@ -36,8 +36,8 @@ use crate::{
 pub struct Limit {
     /// `--rate`.
     pub rate: Rate,
-    /// `--burst`.
-    pub burst: Burst,
+    /// `--burst`; `None`: the default.
+    pub burst: Option<Burst>,
     /// `--key`.
     pub key: Key,
     /// `cost`.
@@ -56,7 +56,7 @@ impl Limit {
     pub fn new(rate: &str, burst: &str) -> Self {
         Self {
             rate: rate.parse().unwrap(),
-            burst: burst.parse().unwrap(),
+            burst: Some(burst.parse().unwrap()),
             key: Key::default(),
             cost: None,
             algorithm: Algorithm::TokenBucket,
@@ -66,7 +66,7 @@ impl Limit {
 
     fn written(&self) -> limiter_config::Limit {
         limiter_config::Limit {
-            burst: Some(self.burst),
+            burst: self.burst,
             key: self.key,
             cost: self.cost,
             algorithm: self.algorithm,

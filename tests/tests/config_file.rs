@@ -128,8 +128,18 @@ fn config_check_accepts_a_valid_file_and_refuses_a_missing_one() {
         check.stdout.contains("valid: 4 limits, 10 prefixes"),
         "{check:#?}"
     );
-    let is_warning = |line: &str| line.contains("a flood of new sources fills the table for limit");
+    let warnings = [
+        "a flood of new sources fills the table for limit",
+        "without a burst, 300/m now means up to 300 packets",
+        "a TCP connection gets about",
+    ];
+    let is_warning = |line: &str| warnings.iter().any(|warning| line.contains(warning));
     assert!(check.stderr.lines().all(is_warning), "{check:#?}");
+    let burst = check.stdout.lines().find(|line| line.contains(": 300/m, "));
+    assert!(
+        burst.is_some_and(|line| line.contains("burst 300, per")),
+        "{check:#?}"
+    );
 
     let missing = limiter(&["config", "check", &folder.path("missing")]);
     missing.expect_error(1, &["missing cannot be read", "No such file"]);
@@ -371,7 +381,7 @@ fn config_check_compares_the_burst_with_the_interface_frame_size() {
     };
     let warnings = |interface: &str, mode: &str, burst: u32| {
         let text = format!(
-            "interfaces = [\"{interface}\"]\nmode = \"{mode}\"\n[[limit]]\nname = \"a\"\nrate = \"8mbit\"\nburst = \"{burst}b\"\n"
+            "interfaces = [\"{interface}\"]\nmode = \"{mode}\"\n[[limit]]\nname = \"a\"\nrate = \"8kbit\"\nburst = \"{burst}b\"\n"
         );
         let file = folder.write("limiter.toml", text);
         let check = hosts.limiter(&["config", "check", &file]);
@@ -410,6 +420,30 @@ fn commands_warn_of_outgoing_limits_whose_meaning_has_changed() {
         done.expect(0);
         assert!(done.stderr.contains(warning), "{done:#?}");
     }
+}
+
+/// The file's own rate is kept: with the default burst, 300/m is another limit than 5/s.
+#[test]
+fn commands_say_that_the_default_burst_has_changed() {
+    need_kernel!();
+    let (hosts, folder) = (Hosts::new(), Folder::new());
+    let text = "[[limit]]\nname = \"a\"\nrate = \"100k/d\"\n";
+    let file = folder.write("limiter.toml", text);
+    let warning = "limit 'a': without a burst, 100k/d now means up to 100000 packets at once, the amount of the period. Before, it meant 1: to keep that, write a burst of 1";
+    for arguments in [
+        &["config", "check", &file, "--strict"][..],
+        &["attach", "eth0", "--config", &file],
+        &["reload", "eth0"],
+    ] {
+        let done = hosts.limiter(arguments);
+        done.expect(0);
+        assert!(done.stderr.contains(warning), "{done:#?}");
+    }
+    let shown = shown(&hosts);
+    assert!(
+        shown.contains("rate = \"100k/d\"") && !shown.contains("burst"),
+        "{shown}"
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `set` changes one limit of several or the new-source limit, and refuses invalid changes.
 
-use limiter_tests::{hosts::Hosts, need_kernel, number, traffic::Traffic};
+use limiter_tests::{command::ip, hosts::Hosts, need_kernel, number, traffic::Traffic};
 
 const TWO: &str = r#"
 interfaces = ["eth0"]
@@ -177,4 +177,107 @@ fn set_without_limits_is_refused() {
     hosts.attach_file("interfaces = [\"eth0\"]\n[lists]\ndeny = [\"203.0.113.0/24\"]\n");
     let refused = hosts.limiter("set eth0 --rate 6 --limit web");
     refused.expect_error(1, &["there is no limit to change", "[[limit]]"]);
+}
+
+fn set_mtu(hosts: &Hosts, mtu: u32) {
+    for host in [&hosts.server, &hosts.client] {
+        ip(&host.namespace, &format!("link set eth0 mtu {mtu}"));
+    }
+}
+
+/// The MTU is raised after `attach`. A change of other settings must stay possible.
+#[test]
+fn raised_mtu_is_said_and_bursts_below_it_are_refused() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let never = "never admit a frame of 9022 bytes";
+    hosts.run("attach eth0 --rate 8kbit --burst 2000b");
+    let limit = |key: &str| hosts.status()["limits"][0][key].clone();
+    assert!(limit("never_admits").is_null());
+    set_mtu(&hosts, 9_000);
+    let said = limit("never_admits");
+    assert!(said.as_str().unwrap().contains(never), "{said}");
+    for command in ["status eth0", "doctor eth0"] {
+        let said = hosts.limiter(command).stdout;
+        assert!(said.contains(never), "{command}: {said}");
+    }
+    for options in ["--rate 16kbit", "--burst 9021b"] {
+        let refused = hosts.limiter(&format!("set eth0 {options}"));
+        refused.expect(1);
+        assert!(refused.stderr.contains(never), "{refused:#?}");
+    }
+    assert_eq!(limit("rate"), "8kbit");
+    hosts.run("deny add eth0 203.0.113.0/24");
+    hosts.run("set eth0 --shadow on");
+    assert!(
+        limit("never_admits").is_string(),
+        "nothing helps but a burst"
+    );
+    let done = set(&hosts, "--burst 9022b");
+    let lines = "eth0: burst 2000b -> 9022b\neth0: longest frame 1522 -> 9022 bytes\n";
+    assert_eq!(done, lines);
+    assert!(limit("never_admits").is_null());
+    set_mtu(&hosts, 1_500);
+    let done = set(&hosts, "--burst 2000b");
+    assert!(done.contains("longest frame 9022 -> 1522 bytes"), "{done}");
+}
+
+/// The default burst is at least the longest frame of the last change.
+#[test]
+fn default_burst_follows_the_mtu_at_the_next_change() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.run("attach eth0 --rate 8kbit");
+    let limit = || hosts.status()["limits"][0].clone();
+    set_mtu(&hosts, 9_000);
+    assert_eq!(limit()["burst"], "1522b");
+    assert!(limit()["never_admits"].is_string());
+    set(&hosts, "--shadow on");
+    assert_eq!(limit()["burst"], "9022b");
+    assert!(limit()["never_admits"].is_null());
+}
+
+#[test]
+fn bursts_that_slow_tcp_are_said_once() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let warned = |command: &str| {
+        let done = hosts.limiter(command);
+        done.expect(0);
+        done.stderr
+            .contains("a TCP connection gets about 80kbit of 10mbit")
+    };
+    assert!(warned("attach eth0 --rate 10mbit --burst 2000b"));
+    assert!(!warned("set eth0 --shadow on"), "another setting");
+    assert!(!warned("set eth0 --burst 250000b"));
+    assert!(warned("set eth0 --burst 2000b"));
+    let doctor = hosts.limiter("doctor eth0").stdout;
+    assert!(doctor.contains("a TCP connection gets"), "{doctor}");
+}
+
+#[test]
+fn default_burst_is_shown_and_follows_the_period() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let attach = hosts.limiter("attach eth0 --rate 6/30s");
+    attach.expect(0);
+    assert!(
+        attach.stdout.contains("default: 6/30s, burst 6, per"),
+        "{attach:#?}"
+    );
+    let changed =
+        "6/30s now means up to 6 packets at once, the amount of the period. Before, it meant 1";
+    assert!(attach.stderr.contains(changed), "{attach:#?}");
+    let traffic = Traffic::new(&hosts);
+    assert_eq!(traffic.passed("192.0.2.7", 8), 6);
+    let done = set(&hosts, "--rate 300/m");
+    assert_eq!(
+        done,
+        "eth0: rate 6/30s -> 300/m\neth0: burst 6 by the rate -> 300 by the rate\n"
+    );
+    let shown = hosts.run("config show eth0");
+    assert!(
+        shown.contains("rate = \"300/m\"") && !shown.contains("burst"),
+        "{shown}"
+    );
 }

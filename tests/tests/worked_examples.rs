@@ -277,6 +277,23 @@ fn example_14_bucket_is_full_after_months_and_years_idle() {
 }
 
 #[test]
+fn example_15_default_burst_is_the_amount_of_the_period() {
+    need_kernel!();
+    for (rate, capacity, next) in [
+        ("10/1m", 10, 6 * SECOND),
+        ("6/30s", 6, 5 * SECOND),
+        ("5/s", 5, 200 * MS),
+        ("1/d", 1, 86_400 * SECOND),
+    ] {
+        let limit = Limit {
+            burst: None,
+            ..Limit::new(rate, "1")
+        };
+        after(&limit, &[(0, capacity + 1, capacity), (next, 2, 1)]);
+    }
+}
+
+#[test]
 fn clock_wrap_does_not_change_decisions() {
     need_kernel!();
     // Ticks wrap at 2^56 ns. No TAT is exactly there, because that would cost one more tick.

@@ -143,9 +143,8 @@ pub async fn run(arguments: Attach) -> anyhow::Result<()> {
 async fn shown(interface: &str) -> Result<String, Error> {
     let attachment = Attachment::open(interface).await?;
     let settings = &attachment.record.settings;
-    let frame_max = attachment.record.frame_max;
-    warn_of_full_tables(interface, settings, frame_max);
-    warn_of_small_bursts(interface, settings.limits.iter(), frame_max);
+    warn_of_full_tables(interface, settings, attachment.record.frame_max);
+    warn_of_small_bursts(interface, settings.limits.iter());
     let unanswered = attachment.unanswered();
     if let Some(finding) = proof(settings, requirements::has_syn_cookies(), None, &unanswered)
         && let Some(advice) = finding.advice

@@ -43,7 +43,7 @@ async fn check(path: &Path) -> anyhow::Result<()> {
     let subject = path.display().to_string();
     warn_of_changed_meaning(&subject, &file.settings);
     let warnings = warn_of_ineffective(path, &file, frame_max)
-        + warn_of_small_bursts(&subject, file.settings.limits.iter(), frame_max)
+        + warn_of_small_bursts(&subject, file.settings.limits.iter())
         + warn_of_full_tables(&subject, &file.settings, frame_max);
     refuse_warnings(path, warnings)?;
     let limits = counted(file.settings.limits.len() as u64, "limit");

@@ -83,14 +83,10 @@ pub fn warn_of_ineffective(path: &Path, file: &File, frame_max: u64) -> usize {
     warnings.len()
 }
 
-/// Warns about bursts that are too small for TCP on frames of up to `frame_max` bytes. `subject` names the limits' file or
-/// interface. Returns the number of warnings.
-pub fn warn_of_small_bursts<'a>(
-    subject: &str,
-    limits: impl Iterator<Item = &'a Limit>,
-    frame_max: u64,
-) -> usize {
-    let warnings = limits.filter_map(|limit| limit.slows_tcp(frame_max));
+/// Warns about bursts that are too small for TCP. `subject` names the limits' file or interface. Returns the number of
+/// warnings.
+pub fn warn_of_small_bursts<'a>(subject: &str, limits: impl Iterator<Item = &'a Limit>) -> usize {
+    let warnings = limits.filter_map(Limit::slows_tcp);
     warnings
         .inspect(|warning| note(&format!("{subject}: warning: {warning}")))
         .count()

@@ -47,7 +47,7 @@ pub fn report_changes(interface: &str, changed: &Swapped, lasts: Lasts, partly: 
     outcome(unchanged || partly, &text);
     let limits = changed.new.limits.iter();
     let limits = limits.filter(|limit| !changed.old.limits.contains(limit));
-    warn_of_small_bursts(interface, limits, now);
+    warn_of_small_bursts(interface, limits);
 }
 
 /// Notes that the configuration file does not have a change that lasts: the next reload, or the next boot of a

@@ -49,7 +49,7 @@ pub fn bursts(name: &str, settings: &Settings, [before, frame_max]: [u64; 2]) ->
     let problem = |limit: &Limit| {
         let never = limit.never_admits(before, frame_max);
         let never = never.map(|why| format!("limit '{}': {why}", limit.name));
-        never.or_else(|| limit.slows_tcp(frame_max))
+        never.or_else(|| limit.slows_tcp())
     };
     let problems: Vec<_> = in_bits.filter_map(problem).collect();
     let finding = if problems.is_empty() {
