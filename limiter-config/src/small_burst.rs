@@ -100,11 +100,11 @@ mod tests {
             );
             assert!(warning.contains(says), "{warning}");
         }
-        let mut one = limit("10mbit", "2000b");
-        one.matches.protocol = Some(Protocol::TCP);
-        assert_ne!(warns(&one), "");
-        one.matches.protocol = Some(Protocol(17));
-        assert_eq!(warns(&one), "");
+        let mut matching = limit("10mbit", "2000b");
+        matching.matches.protocol = Some(Protocol::TCP);
+        assert_ne!(warns(&matching), "");
+        matching.matches.protocol = Some(Protocol(17));
+        assert_eq!(warns(&matching), "");
         let delayed = Limit {
             max_delay: Some("50ms".parse().unwrap()),
             ..limit("10mbit", "2000b")

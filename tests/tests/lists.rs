@@ -381,17 +381,17 @@ fn prefixes_of_a_country_are_the_fewest() {
 fn message_about_a_database_says_what_is_wrong_with_it() {
     let (folder, mut tree) = (Folder::new(), Tree::default());
     tree.lead(0xc000_0200, 120, Branch::Other);
-    let with = |record: Vec<u8>| tree.clone().with_other(record).bytes();
+    let database = |record: Vec<u8>| tree.clone().with_other(record).bytes();
     let cases = [
         (vec![0x1f, 0x8b, 8], "is packed by gzip: unpack it"),
         (b"x".to_vec(), "is not a database of MaxMind's format"),
-        (with(vec![0xff; 9]), "is damaged"),
+        (database(vec![0xff; 9]), "is damaged"),
         (
-            with(map(&[entry("is_anonymous", &small(1))])),
+            database(map(&[entry("is_anonymous", &small(1))])),
             "no codes of countries that limiter finds; it is of the type 'Test-Country', and its first record has is_anonymous",
         ),
         (
-            with(map(&[entry("country_code", &text("FR"))])),
+            database(map(&[entry("country_code", &text("FR"))])),
             "no prefixes of CN",
         ),
     ];
