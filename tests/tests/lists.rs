@@ -374,7 +374,7 @@ fn prefixes_of_a_country_are_the_fewest() {
     let file = with_countries(&folder, &tree);
     let check = limiter(&["config", "check", &file]);
     check.expect(0);
-    assert!(check.stdout.contains("3 prefixes"), "{check:#?}");
+    assert!(check.stdout.contains(", 3 prefixes on lists"), "{check:#?}");
 }
 
 #[test]
