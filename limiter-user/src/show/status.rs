@@ -50,10 +50,7 @@ pub fn configured(settings: &Settings, frame_max: u64) -> String {
         // The file was checked.
         let burst = limit.burst(frame_max).map(|burst| burst.to_string());
         let burst = burst.unwrap_or_default();
-        line(
-            "limit",
-            &terms(&limit.name, &limit.rate, &burst, &limit.key),
-        )
+        line("limit", &terms(&limit.name, limit.rate, &burst, limit.key))
     };
     settings.limits.iter().map(shown).collect()
 }
