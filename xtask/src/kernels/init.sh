@@ -36,6 +36,7 @@ target() {
     for test in "$@"; do tests="$tests $name::$test"; done
     # Without names, the program would run all tests.
     tests=${tests:-$name}
+    began=$(date +%s)
     # A file instead of a pipe: a leftover process of a test would hold a pipe open.
     timeout "$longest" /tests-of-the-kernel --test-threads=1 --show-output --exact $tests >/tmp/printed 2>&1
     code=$?
@@ -48,6 +49,7 @@ target() {
         echo "there is no test $test: correct xtask/src/kernels/init.sh"
         code=97
     done
+    echo "took $(($(date +%s) - began)) s"
     echo "=== exit $code"
 }
 
