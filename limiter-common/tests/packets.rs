@@ -9,8 +9,9 @@ use limiter_common::{
     },
     plain::Plain as _,
     policy::{
-        Bytes, PacketInfo, Parsed, parse,
+        self, Bytes, PacketInfo, Parsed, parse,
         payload::{self, Payload},
+        related,
     },
     table::key::Address,
 };
@@ -741,5 +742,114 @@ fn payload_length_counts_no_header_and_cannot_be_seen_in_fragments() {
         let mut transport = vec![0; 60];
         transport[4..6].copy_from_slice(&u16::to_be_bytes(own));
         assert_eq!(payload_length(0, 0, UDP, &transport, 58), bytes, "{own}");
+    }
+}
+
+/// The VLAN of a frame with these tags: the kind and the id of each.
+fn vlan(tags: &[(u16, u16)]) -> u32 {
+    let mut frame = vec![2; 12];
+    for (kind, id) in tags {
+        frame.extend(kind.to_be_bytes());
+        frame.extend(id.to_be_bytes());
+    }
+    frame.extend(IPV4.to_be_bytes());
+    frame.extend(ipv4(5, 0, UDP, &TRANSPORT));
+    (&frame[..]).vlan()
+}
+
+#[test]
+fn vlan_is_that_of_the_first_tag_with_an_id() {
+    assert_eq!(vlan(&[]), NONE);
+    assert_eq!(vlan(&[(VLAN, 0xe000)]), NONE);
+    assert_eq!(vlan(&[(VLAN, 0xe014)]), 20);
+    assert_eq!(vlan(&[(VLAN, 0), (SERVICE_VLAN, 0xf000), (VLAN, 21)]), 21);
+    assert_eq!(vlan(&[(SERVICE_VLAN, 20), (VLAN, 30)]), 20);
+    assert_eq!(vlan(&[(VLAN, 0); 8]), NONE);
+    let mut eight = [(VLAN, 0); 8];
+    eight[7].1 = 0xfff;
+    assert_eq!(vlan(&eight), 0xfff);
+    // A tag without its EtherType, and a frame without one.
+    assert_eq!(
+        (&[[2; 12], [0x81, 0, 0, 20, 8, 0, 0, 0, 0, 0, 0, 0]].concat()[..15]).vlan(),
+        NONE
+    );
+    assert_eq!((&[2; 13][..]).vlan(), NONE);
+}
+
+/// The packet that an error quotes, as its peer would answer it.
+fn quoted(version: u16, outer: &[u8]) -> Option<PacketInfo> {
+    let frame = ethernet(&[VLAN, version], outer);
+    let mut info = PacketInfo::of(Address::ZEROS);
+    let mut packet = &frame[..];
+    assert!(policy::read(&mut packet, &mut info));
+    related::read(&mut packet, &mut info).then(|| PacketInfo {
+        // Of the error itself.
+        length: 0,
+        ..info
+    })
+}
+
+/// The header of an error, and what it quotes.
+fn error(kind: u8, quoted: &[u8]) -> Vec<u8> {
+    [&[kind, 4, 0, 0, 0, 0, 0, 0], quoted].concat()
+}
+
+/// A packet whose addresses are exchanged. `begin`: offset of the first one; `length`: bytes of each.
+fn exchanged(mut packet: Vec<u8>, begin: usize, length: usize) -> Vec<u8> {
+    packet[begin..begin + 2 * length].rotate_left(length);
+    packet
+}
+
+#[test]
+fn quoted_packet_is_read_as_one_of_the_peer() {
+    for protocol in [TCP, UDP] {
+        // The host has sent this packet, so its source is the error's destination.
+        let sent = exchanged(ipv4(5, 0x4000, protocol, &TRANSPORT), 12, 4);
+        let with_error = |quoted: &[u8]| ipv4(5, 0, ICMP, &error(3, quoted));
+        let peer = quoted(IPV4, &with_error(&sent[..28])).unwrap();
+        assert_eq!(peer.source, source_v4());
+        assert_eq!(peer.protocol, u32::from(protocol));
+        assert_eq!((peer.source_port, peer.destination_port), (0x5678, 0x1234));
+        assert_eq!(quoted(IPV4, &with_error(&sent[..24])), Some(peer));
+        assert_eq!(quoted(IPV4, &with_error(&sent[..23])), None);
+        let with_options = exchanged(ipv4(15, 0x2000, protocol, &TRANSPORT), 12, 4);
+        assert_eq!(quoted(IPV4, &with_error(&with_options)), Some(peer));
+        let later = exchanged(ipv4(5, 1, protocol, &TRANSPORT), 12, 4);
+        assert_eq!(quoted(IPV4, &with_error(&later)), None);
+        assert_eq!(
+            quoted(IPV4, &with_error(&ipv4(5, 0, protocol, &TRANSPORT))),
+            None
+        );
+        assert_eq!(quoted(IPV4, &ipv4(5, 0, ICMP, &error(8, &sent))), None);
+        assert_eq!(quoted(IPV4, &ipv4(5, 0x2000, ICMP, &error(3, &sent))), None);
+        assert_eq!(quoted(IPV4, &ipv4(5, 0, ICMPV6, &error(3, &sent))), None);
+
+        let sent = exchanged(ipv6(protocol, 64, &TRANSPORT), 8, 16);
+        let with_error = |quoted: &[u8]| ipv6(ICMPV6, 64, &error(2, quoted));
+        let peer = quoted(IPV6, &with_error(&sent[..48])).unwrap();
+        assert_eq!(peer.source, source_v6());
+        assert_eq!((peer.source_port, peer.destination_port), (0x5678, 0x1234));
+        assert_eq!(quoted(IPV6, &with_error(&sent[..43])), None);
+        assert_eq!(quoted(IPV6, &ipv6(ICMPV6, 64, &error(128, &sent))), None);
+        let extended = exchanged(
+            ipv6(
+                DESTINATION,
+                64,
+                &[extension(DESTINATION, 0, protocol), TRANSPORT.to_vec()].concat(),
+            ),
+            8,
+            16,
+        );
+        assert_eq!(quoted(IPV6, &with_error(&extended)), None);
+        let later = exchanged(
+            ipv6(
+                FRAGMENT,
+                64,
+                &[fragment(8, protocol), TRANSPORT.to_vec()].concat(),
+            ),
+            8,
+            16,
+        );
+        assert_eq!(quoted(IPV6, &with_error(&later)), None);
     }
 }

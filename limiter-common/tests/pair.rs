@@ -3,6 +3,7 @@
 use limiter_common::table::{
     Seed,
     key::{Address, BY_PAIR, KeyMask, Words},
+    nat64::Nat64,
     pair,
 };
 
@@ -49,7 +50,14 @@ fn mask() -> KeyMask {
 }
 
 fn words_of(source: &Address, destination: &Address, flow: u64) -> Words {
-    pair::words(&mask(), source, destination, flow, &Seed::KNOWN)
+    pair::words(
+        &mask(),
+        source,
+        destination,
+        flow,
+        &Seed::KNOWN,
+        &Nat64::WELL_KNOWN,
+    )
 }
 
 #[test]
@@ -95,7 +103,14 @@ fn ipv6_addresses_are_hashed_under_the_masks() {
         ..KeyMask::prefixes(32, 128)
     };
     let whole_key = |source: Address, destination: Address| {
-        pair::words(&whole, &source, &destination, 0, &Seed::KNOWN)
+        pair::words(
+            &whole,
+            &source,
+            &destination,
+            0,
+            &Seed::KNOWN,
+            &Nat64::WELL_KNOWN,
+        )
     };
     assert_ne!(
         whole_key(source(1), destination(2)),

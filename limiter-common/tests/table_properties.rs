@@ -9,6 +9,7 @@ use limiter_common::table::{
         with_epoch, without_counter,
     },
     key::{Address, KeyMask, SLOTS, SourceKey, Words},
+    nat64::Nat64,
 };
 use proptest::{
     prelude::*,
@@ -47,7 +48,7 @@ fn parts() -> impl Strategy<Value = Parts> {
     ];
     let port = prop_oneof![1 => Just(0), 2 => any::<u16>()];
     (masks, 0..SLOTS, address, port).prop_map(|(mask, slot, address, port)| {
-        let (family, address) = mask.masked(&address);
+        let (family, address) = mask.masked(&address, &Nat64::WELL_KNOWN);
         (family, address, slot, port.into())
     })
 }
@@ -250,7 +251,7 @@ fn in_a_row(kind: usize, number: u32) -> SourceKey {
             (number & 0xffff) as u16,
         ),
     };
-    mask.key(0, &address, port)
+    mask.key(0, &address, port, &Nat64::WELL_KNOWN)
 }
 
 /// The number of sources per set follows a Poisson distribution.
@@ -329,7 +330,7 @@ fn host((in_network, network): (usize, u8), (in_host, host): (usize, u8)) -> Sou
         let bytes = &bytes[half * 8..][..8];
         u64::from_ne_bytes(bytes.try_into().expect("eight bytes"))
     };
-    KeyMask::prefixes(32, 128).key(0, &Address::ipv6([half(0), half(1)]), 0)
+    KeyMask::prefixes(32, 128).key(0, &Address::ipv6([half(0), half(1)]), 0, &Nat64::WELL_KNOWN)
 }
 
 /// A hash that adds the two halves would fail here: it gives equal hashes to as many hosts as there are networks.

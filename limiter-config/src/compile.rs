@@ -8,14 +8,15 @@ use limiter_common::{
         Config, Listed,
         rules::{
             self, NEEDS_CONNECTION, NEEDS_DESTINATION, NEEDS_HOLD, NEEDS_PACE, NEEDS_PAIR,
-            NEEDS_SCALE, NEEDS_SOURCE_LISTS, NEEDS_TRANSPORT, NewSourceQuota, ON_ALLOW, ON_DENY,
+            NEEDS_SCALE, NEEDS_SOURCE_LISTS, NEEDS_TRANSPORT, NEEDS_VLAN, NewSourceQuota, ON_ALLOW,
+            ON_DENY,
         },
     },
     arithmetic::{
         bucket::TAU_MAX,
         rescale::{PAST_QUOTAS, Rescale},
     },
-    table::WAYS,
+    table::{WAYS, nat64::Nat64},
 };
 
 use super::{
@@ -42,6 +43,7 @@ impl Settings {
     ) -> Result<Box<Config>, Invalid> {
         let limits = self.all_limits();
         let mut config = no_constants();
+        config.nat64 = self.translators();
         if let Some(new_sources) = self.new_sources {
             let parts = shares::parts_of_new_sources(&limits);
             config.new_sources = new_source_quota(new_sources, (1, 1), parts)?;
@@ -76,7 +78,7 @@ impl Settings {
             config.limits[index as usize] = rules::Limit {
                 share: share.entries,
                 borrows: share.borrows.into(),
-                ..compile_limit(limit, slot, bits, frame_max)?
+                ..compile_limit(limit, slot, bits, frame_max, &self.translators())?
             };
             config.indices[slot.number as usize] = index;
             let has_proof = limit.proof != Proof::None && !limit.shadow && !self.shadow;
@@ -137,7 +139,9 @@ impl Key {
     /// Bits of what the key needs of a packet besides its source.
     fn needs(&self) -> u32 {
         let ports = if self.by_port { NEEDS_TRANSPORT } else { 0 };
+        let vlan = if self.by_vlan { NEEDS_VLAN } else { 0 };
         ports
+            | vlan
             | match self.parts {
                 Parts::Interface | Parts::Source(_) => 0,
                 Parts::Destination(_) => NEEDS_DESTINATION,
@@ -152,6 +156,7 @@ fn compile_limit(
     slot: &Slot,
     bits: &TierBits,
     frame_max: u64,
+    nat64: &Nat64,
 ) -> Result<rules::Limit, Invalid> {
     let quota = limit.quota(frame_max)?.at_phase(slot.phase).in_kernel;
     let mut past = [Rescale::NONE; PAST_QUOTAS as usize];
@@ -167,7 +172,7 @@ fn compile_limit(
             None => rules::Match::NOTHING,
         },
         quota,
-        mask: limit.key.mask(),
+        mask: limit.key.mask(nat64),
         slot: slot.number,
         shadow: limit.shadow.into(),
         epoch: slot.epoch,

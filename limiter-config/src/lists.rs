@@ -9,7 +9,7 @@ use std::{
 use ipnet::IpNet;
 use limiter_lists::{Format, Options, Range, Unknown};
 
-use super::{Invalid, Text, ensure, invalid};
+use super::{Invalid, Text, ensure, invalid, nat64};
 use crate::files;
 
 /// Name of the list of sources that pass before any limit.
@@ -92,9 +92,20 @@ pub fn prefix(text: &str) -> Result<IpNet, Invalid> {
     Ok(Range::of_prefix(&net).prefixes().next().unwrap_or(net))
 }
 
-/// Reads a prefix, or an address with the length of its network, as in 2001:db8::7/64 for 2001:db8::/64.
+/// Reads a prefix, or an address with the length of its network, as in 2001:db8::7/64 for 2001:db8::/64. A client behind the
+/// well-known prefix of NAT64 has no such network: this would be the network of all of them.
 pub fn prefix_around(text: &str) -> Result<IpNet, Invalid> {
-    network(text).map_or_else(|| prefix(text), |net| prefix(&net.trunc().to_string()))
+    let around = |net: IpNet| match net.addr() {
+        IpAddr::V6(address)
+            if net.trunc() != net
+                && nat64::well_known().contains(&address)
+                && net.prefix_len() < 96 =>
+        {
+            prefix(&address.to_string())
+        }
+        _ => prefix(&net.trunc().to_string()),
+    };
+    network(text).map_or_else(|| prefix(text), around)
 }
 
 /// Formats a prefix. A single address has no length.

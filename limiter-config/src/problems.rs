@@ -136,6 +136,7 @@ impl Settings {
                 tiers.len()
             )
         });
+        problems.add("nat64", self.check_nat64());
         match self.new_sources {
             Some(new_sources) => problems.add("new_sources", new_sources.quota()),
             None => problems.check(self.has_proof(), "new_sources", || {

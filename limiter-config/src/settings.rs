@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Adaptive, Algorithm, Burst, Control, Direction, Exempt, Key, Lists, Malformed, Match, Mode,
-    NewSources, Proof, Rate, Scope, Time,
+    NewSources, Proof, Rate, Scope, Time, Translator,
 };
 
 /// Name of the limit that the command line creates.
@@ -43,6 +43,11 @@ crate::keys! {
         /// `"control"` (ARP, neighbour discovery and DHCP, which have limits of their own), or an array of both.
         /// Default: none.
         exempt: Exempt;
+        /// Prefixes that translators (NAT64, SIIT-DC) put in front of IPv4 addresses, as in `"2001:db8:64::/96"`, or an array
+        /// of up to 3, with 96, 64, 56, 48, 40 or 32 bits. Each IPv4 address behind a prefix is a source of its own, by the
+        /// lengths of IPv4 in a key. Always one of them: `64:ff9b::/96`.
+        #[serde(default)]
+        nat64: Vec<Translator>, r#"a prefix as in "2001:db8:64::/96", or an array of them"#;
         /// Verdict for malformed IP packets (truncated header, wrong version, bad header length): `"drop"` (default) or
         /// `"pass"`.
         malformed: Malformed;
@@ -87,7 +92,7 @@ crate::keys! {
         /// IPv4 and IPv6. `"interface"`: one bucket for all packets. `"destination"`, `"source + destination"`, with
         /// prefix lengths as in `"source/24,/48 + destination/32,/64"` (default: `/32,/64` for sources, whole addresses
         /// for destinations). `"flow"`: addresses, protocol and ports. With `,destination_port` at the end of any but
-        /// `"flow"`, each destination port has its own bucket.
+        /// `"flow"`, each destination port has its own bucket; with `,vlan` at the end of any, each VLAN.
         key: Key, r#"a key as in "/32,/64", "interface" or "source + destination""#;
         /// Rate at which a bucket refills: `"5/s"`, `"300/m"`, `"1k/s"` in packets; `"64kbit"`, `"10mbit"` in bits per
         /// second.

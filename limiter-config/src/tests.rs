@@ -2,15 +2,15 @@
 
 use std::{fmt::Display, net::IpAddr, str::FromStr};
 
-use limiter_common::table::Seed;
+use limiter_common::table::{Seed, nat64::Nat64};
 
 use super::{
-    Burst, Destination, Invalid, Key, Protocol, Rate, Time,
+    Burst, Destination, Invalid, Key, Protocol, Rate, Time, Translator,
     adaptive::{Percent, Probe},
     escape,
     key::Packet,
     lists::{prefix, show},
-    matches::{Dscp, Hex, IcmpType, Lengths, PortRange, TcpFlags, Ttl},
+    matches::{Dscp, Hex, IcmpType, Lengths, PortRange, TcpFlags, Ttl, Vlan},
     number::{COUNTS, parse},
 };
 
@@ -28,6 +28,8 @@ fn read(kind: &str, text: &str) -> Result<String, Invalid> {
         "port" => shown::<PortRange>(text),
         "length" => shown::<Lengths>(text),
         "ttl" => shown::<Ttl>(text),
+        "vlan" => shown::<Vlan>(text),
+        "translator" => shown::<Translator>(text),
         "dscp" => shown::<Dscp>(text),
         "icmp" => shown::<IcmpType>(text),
         "destination" => shown::<Destination>(text),
@@ -59,11 +61,14 @@ key: source = /32,/64 | source/24 = /24,/64 | source/24,/48 = /24,/48 | source +
 key: destination | destination/24,/48 | destination/24 = destination/24,/128 | destination/32,/128 = destination
 key: source + destination | source+destination = source + destination | source/32,/64 + destination/32,/128 = source + destination
 key: source/24,/48 + destination | source/24,/48 + destination/32,/64 | flow | interface + destination_port = interface,destination_port
+key: source,vlan = /32,/64,vlan | /24,/48,vlan | interface,vlan | destination,vlan = destination + vlan | source + destination + vlan | flow,vlan = flow + vlan
 key: source + destination,destination_port = source + destination + destination_port | destination + destination_port
 protocol: tcp | 17 = udp | 253 | 0
 port: 53 | 5300-5353 | 7-7 = 7 | 0-65535
 length: 60 | 60-60 = 60 | 0-100 | 1200- | 1200-65535 | 1200-65575 = 1200-
 ttl: 64 | 0-5 | 200-255 = 200-
+vlan: 20 | 0-4095 | 100-199 | 1-1 = 1
+translator: 2001:db8:64::/96 | 64:ff9b:1::/48 | 2001:DB8::/32 = 2001:db8::/32
 dscp: ef | 46 = ef | 8-15 | 8-8 = cs1 | 63
 icmp: echo-request | 8 | 128 | packet-too-big | timestamp-reply | 0 | 255
 destination: 192.0.2.10 | 2001:db8:1::/48 | own
@@ -91,11 +96,14 @@ rate: 0 | 5/x | 5/0.5s | 2G/s | 2tbit | 1/209d | 10mbps
 burst: 0 | -1 | 0kb | 1.5 | kb | 10x | 10KB | 1e9
 key: /33,/64 | /32,/129 | /32 | 32,64 | /32,/64,/1 | /-1,/64 | /32,/+64 | Interface | /32,/64,source_port | destination_port
 key: source/33 | source/24,48 | source/,/48 | destination/32,/129 | destinations | destination + source | source + | + destination
+key: vlan | /32,/64,vlan,destination_port | /32,/64,destination_port,vlan | source + vlan + destination_port | /32,/64,vlan,vlan
 key: source + source | interface + destination | /32,/64 + destination | flow/32,/64 | flow,destination_port | flow + destination
 protocol: TCP | 256 | -1 | tcp,udp
 port: 65536 | 9-8 | -1 | 1-2-3 | +5 | http | 9-
 length: - | -100 | 100-60 | 65576 | 1k | 0-1-2
 ttl: 256 | 5-0 | x
+vlan: 4096 | 20- | -1 | untagged
+translator: 2001:db8:64::/95 | 2001:db8:64:: | 192.0.2.0/24 | 2001:db8::1/96 | x
 dscp: EF | 64 | af14 | 9-8
 icmp: ping | 256 | -1 | 8-9 | +8
 destination: 192.0.2.7/24 | a b | 2001:db8:
@@ -142,6 +150,11 @@ fn sources_are_cut_to_their_prefix() {
         ("/32,/48", "fe80:1:2:3::1", "fe80:1:2:3::1"),
         ("/32,/64", "fec0::1", "fec0::/64"),
         ("/32,/10", "fe80::1", "fe80::/10"),
+        ("/32,/64", "64:ff9b::c000:207", "64:ff9b::c000:207"),
+        ("/24,/48", "64:ff9b::c000:207", "64:ff9b::c000:200/120"),
+        ("/0,/0", "64:ff9b::c000:207", "64:ff9b::/96"),
+        ("/32,/64", "64:ff9b:1::c000:207", "64:ff9b:1::/64"),
+        ("interface", "64:ff9b::c000:207", "interface"),
         ("interface", "192.0.2.7", "interface"),
         (
             "/24,/64,destination_port",
@@ -151,9 +164,10 @@ fn sources_are_cut_to_their_prefix() {
     ] {
         let key: Key = key.parse().unwrap();
         let source = key.of(3, address.parse().unwrap(), 53);
-        assert_eq!(key.show(&source), expected);
-        let shown = key.show_source(&source);
-        let network = key.network(&source).map(|network| show(&network));
+        let nat64 = &Nat64::WELL_KNOWN;
+        assert_eq!(key.show(&source, nat64), expected);
+        let shown = key.show_source(&source, nat64);
+        let network = key.network(&source, nat64).map(|network| show(&network));
         assert_eq!(network.unwrap_or("interface".to_owned()), shown);
     }
 }
@@ -167,10 +181,14 @@ fn shown_of(key: &str, source: &str, destination: &str, protocol: u8) -> (String
         protocol,
         source_port: 4_000,
         destination_port: 53,
+        vlan: 20,
     };
-    let packet_key = key.of_packet(3, &packet, &Seed::new([1, 2, 3, 4]));
-    let network = key.network(&packet_key).map(|network| show(&network));
-    (key.show(&packet_key), network)
+    let nat64 = &Nat64::WELL_KNOWN;
+    let packet_key = key.of_packet(3, &packet, &Seed::new([1, 2, 3, 4]), nat64);
+    let network = key
+        .network(&packet_key, nat64)
+        .map(|network| show(&network));
+    (key.show(&packet_key, nat64), network)
 }
 
 #[test]
@@ -196,6 +214,13 @@ fn keys_with_a_destination_are_shown() {
         (
             "flow",
             "udp 192.0.2.7:4000 -> 198.51.100.9:53",
+            Some("192.0.2.7"),
+        ),
+        ("source,vlan", "192.0.2.7 vlan 20", Some("192.0.2.7")),
+        ("interface,vlan", "interface vlan 20", None),
+        (
+            "flow + vlan",
+            "udp 192.0.2.7:4000 -> 198.51.100.9:53 vlan 20",
             Some("192.0.2.7"),
         ),
     ] {
@@ -238,6 +263,7 @@ fn key_of_an_ipv4_pair_says_its_source() {
         protocol: 17,
         source_port: 4_000,
         destination_port: 53,
+        vlan: 0,
     };
     let seed = Seed::new([1, 2, 3, 4]);
     for (key, source, is_from) in [
@@ -251,12 +277,22 @@ fn key_of_an_ipv4_pair_says_its_source() {
         ("/32,/64", "192.0.2.7", false),
     ] {
         let key: Key = key.parse().unwrap();
-        let packet_key = key.of_packet(3, &packet("192.0.2.7", "198.51.100.9"), &seed);
+        let packet_key = key.of_packet(
+            3,
+            &packet("192.0.2.7", "198.51.100.9"),
+            &seed,
+            &Nat64::WELL_KNOWN,
+        );
         let source = source.parse().unwrap();
         assert_eq!(key.is_from(&packet_key, source), is_from, "{key}, {source}");
     }
     let key: Key = "flow".parse().unwrap();
-    let packet_key = key.of_packet(3, &packet("2001:db8::1", "2001:db8::2"), &seed);
+    let packet_key = key.of_packet(
+        3,
+        &packet("2001:db8::1", "2001:db8::2"),
+        &seed,
+        &Nat64::WELL_KNOWN,
+    );
     assert!(!key.is_from(&packet_key, "2001:db8::1".parse().unwrap()));
 }
 

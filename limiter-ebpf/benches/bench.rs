@@ -263,7 +263,7 @@ fn one_line(context: &XdpContext, verdict: u32, otherwise: u32) -> u32 {
     let Some(limit) = constants().limit(0) else {
         return XDP_ABORTED;
     };
-    let key = limit.mask.key(0, &source, 0);
+    let key = limit.mask.key(0, &source, 0, &constants().nat64);
     let home = constants().seed.home(&key, constants().sets);
     let Some(set) = SETS.get_ptr_mut(home.set) else {
         return XDP_ABORTED;

@@ -3,7 +3,7 @@
 use core::mem::MaybeUninit;
 
 use aya_ebpf::EbpfContext;
-use limiter_common::policy::{self, Evaluation, PacketInfo, connection::Lookup};
+use limiter_common::policy::{self, Evaluation, PacketInfo, connection::Lookup, related};
 
 use crate::{
     clock, constants,
@@ -13,8 +13,8 @@ use crate::{
     sockets,
 };
 
-/// True if one of the host's sockets is connected to the packet's sender. For the fast path, which reads no ports.
-/// False for a packet that opens a connection.
+/// True if one of the host's sockets is connected to the packet's sender, or the packet is an error about a connection. For
+/// the fast path, which reads no ports. False for a packet that opens a connection.
 #[inline(always)]
 pub fn is_established(context: &Context) -> bool {
     unread_is_connected(context.as_ptr().cast()) != 0
@@ -23,31 +23,69 @@ pub fn is_established(context: &Context) -> bool {
 /// True if one of the host's sockets is connected to the sender of a packet with these fields.
 #[inline(always)]
 pub fn is_connected(context: &Context, evaluation: &Evaluation) -> bool {
-    read_is_connected(context.as_ptr().cast(), &raw const *evaluation) != 0
+    flow_is_connected(context.as_ptr().cast(), &raw const evaluation.info) != 0
 }
 
 /// [`is_established`]. Parses the packet itself: the caller's stack has no room for the fields.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn unread_is_connected(context: *mut Raw) -> u32 {
-    let context = Context::new(context);
-    let mut packet = Cursor::new(&context);
+extern "C" fn unread_is_connected(raw: *mut Raw) -> u32 {
+    if constants().established == 0 {
+        return 0;
+    }
+    let mut packet = Cursor::new(&Context::new(raw));
     let mut place = MaybeUninit::uninit();
     let info = packet::no_info(&mut place);
-    let is_ip = policy::read(&mut packet, info);
-    (is_ip && !info.opens_connection() && find(&context, info)).into()
+    if !policy::read(&mut packet, info) || info.opens_connection() {
+        return 0;
+    }
+    if info.may_be_error() && !related::read(&mut packet, info) {
+        return 0;
+    }
+    flow_is_connected(raw, &raw const *info)
 }
 
-/// [`is_connected`]. A separate function, for its stack frame.
+/// True if one of the host's sockets is connected to the sender of a packet with these fields. A separate function, for its
+/// stack frame, and so that the verifier does not follow each form of a packet through it.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn read_is_connected(context: *mut Raw, evaluation: *const Evaluation) -> u32 {
+extern "C" fn flow_is_connected(context: *mut Raw, info: *const PacketInfo) -> u32 {
     let context = Context::new(context);
     // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
-    match unsafe { evaluation.as_ref() } {
-        Some(evaluation) => find(&context, &evaluation.info).into(),
+    match unsafe { info.as_ref() } {
+        Some(info) => find(&context, info).into(),
         None => 0,
     }
+}
+
+/// True if the packet is an error about a packet that the host has sent to a connected peer. Then the error
+/// [counts](Evaluation::count_as) as a packet of this connection.
+#[inline(always)]
+pub fn is_related(context: &Context, evaluation: &mut Evaluation) -> bool {
+    quoted_is_connected(context.as_ptr().cast(), &raw mut *evaluation) != 0
+}
+
+/// [`is_related`]. A separate function, for its stack frame.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn quoted_is_connected(raw: *mut Raw, evaluation: *mut Evaluation) -> u32 {
+    if constants().established == 0 {
+        return 0;
+    }
+    let mut packet = Cursor::new(&Context::new(raw));
+    let mut place = MaybeUninit::uninit();
+    let quoted = packet::no_info(&mut place);
+    let is_of_connection = policy::read(&mut packet, quoted)
+        && related::read(&mut packet, quoted)
+        && flow_is_connected(raw, &raw const *quoted) != 0;
+    if !is_of_connection {
+        return 0;
+    }
+    // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
+    if let Some(evaluation) = unsafe { evaluation.as_mut() } {
+        evaluation.count_as(quoted);
+    }
+    1
 }
 
 /// Looks the packet up among this CPU's last lookups, then among the host's sockets.

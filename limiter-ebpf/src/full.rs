@@ -36,6 +36,7 @@ pub fn decide(context: &Context, length: u64) -> Reason {
             &kernel,
             evaluation,
             |evaluation| connection::is_connected(context, evaluation),
+            |evaluation| connection::is_related(context, evaluation),
             |evaluation| context::prove(context, evaluation.refused_by),
         ),
         Err(reason) => limiter_common::policy::apply_shadow(&kernel, reason),

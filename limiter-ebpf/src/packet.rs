@@ -8,12 +8,16 @@ use core::{
 
 use aya_ebpf::EbpfContext;
 use limiter_common::{
+    abi::rules::{NEEDS_VLAN, NONE},
     plain::Plain as _,
     policy::{self, Bytes, PacketInfo, parse::ethernet, payload},
     table::key::Address,
 };
 
-use crate::context::{self, Context, Raw};
+use crate::{
+    constants,
+    context::{self, Context, Raw},
+};
 
 /// A reader of the packet's headers, from front to back.
 #[derive(Clone, Copy)]
@@ -131,9 +135,25 @@ impl Bytes for Cursor {
     }
 
     #[inline(always)]
+    fn vlan(self) -> u32 {
+        packet_vlan(self.context)
+    }
+
+    #[inline(always)]
     fn size_of_header(kind: u32, length: u32) -> u32 {
         header_size(kind, length)
     }
+}
+
+/// The VLAN of a packet: [`policy::parse::vlan`]. A global function, which the verifier checks once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn packet_vlan(context: *mut Raw) -> u32 {
+    if constants().needs & NEEDS_VLAN == 0 {
+        return NONE;
+    }
+    let outer = context::outer_vlan(context);
+    policy::parse::vlan(&mut Cursor::new(&Context::new(context)), outer)
 }
 
 /// [`policy::size_of_header`], in bytes. A global function, which the verifier checks once.

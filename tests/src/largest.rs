@@ -8,7 +8,7 @@ pub const LIMITS: u32 = LIMITS_MAX - 2;
 /// The file with these lines for its lists, which include the tiers `gold` and `silver`.
 pub fn file(lists: &str) -> String {
     let matches = [
-        "{ protocol = \"tcp\", destination_port = [1, 2, \"3-4\"], tcp_flags = \"syn\", length = \"60-\", ttl = \"0-64\", dscp = \"ef\", payload_length = \"0-1400\", established = false }",
+        "{ protocol = \"tcp\", destination_port = [1, 2, \"3-4\"], tcp_flags = \"syn\", length = \"60-\", ttl = \"0-64\", dscp = \"ef\", payload_length = \"0-1400\", established = false, vlan = \"1-20\" }",
         "{ source = \"gold\", ip_version = 6, fragments = false, length = \"0-1500\", destination = \"2001:db8::/32\", not = { icmp_type = \"echo-request\" } }",
         "{ unless = [\"gold\", \"silver\"] }",
         "{ protocol = \"udp\", payload = { offset = 2, bytes = \"01 02\" } }",

@@ -220,9 +220,11 @@ impl Pair {
             protocol,
             source_port,
             destination_port: owner.port.unwrap_or(0),
+            vlan: owner.vlan.unwrap_or(0),
         };
         let seed = self.kernel.kernel.tables.sets.seed;
-        limit.key.of_packet(slot.number, &packet, &seed)
+        let nat64 = self.settings.translators();
+        limit.key.of_packet(slot.number, &packet, &seed, &nat64)
     }
 
     fn in_kernel(&self, id: &Id) -> Option<(Source, Quota)> {

@@ -3,6 +3,7 @@
 mod adaptive;
 mod answers;
 mod bans;
+mod clients;
 mod coexistence;
 mod configurations;
 mod drivers;
@@ -26,6 +27,7 @@ mod object;
 mod pacing;
 mod pairs;
 mod proof;
+mod related;
 mod replay;
 mod second_chance;
 mod several;

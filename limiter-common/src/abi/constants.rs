@@ -7,7 +7,7 @@ use super::{
 use crate::{
     plain::{Plain as _, plain},
     policy::candidates::Candidates,
-    table::{Seed, key::SLOTS},
+    table::{Seed, key::SLOTS, nat64::Nat64},
 };
 
 /// Version of the constants and of the pinned maps, called *layout* in docs/attachment.md.
@@ -108,11 +108,13 @@ pub struct Config {
     pub guest: u32,
     /// The level up to which the program reports ([`super::log`]); 0: it reports nothing.
     pub log: u32,
+    /// The prefixes of translators from IPv4 to IPv6.
+    pub nat64: Nat64,
 }
 
 plain!(Config: limits_length plain sets shadow malformed_passes clock lists_ipv4 lists_ipv6 needs control established
     room tc no_ethernet egress bans follow_up after_deadline new_sources second_chances proofs answers proof mac
-    seed tick deadline indices limits candidates can_copy chained routes way_back guest log);
+    seed tick deadline indices limits candidates can_copy chained routes way_back guest log nat64);
 
 impl Config {
     /// The limit with this index.
@@ -160,6 +162,7 @@ impl Config {
         seed: Seed::KNOWN,
         indices: [NO_LIMIT; SLOTS as usize],
         limits: [Limit::NONE; LIMITS_MAX as usize],
+        nat64: Nat64::WELL_KNOWN,
         ..Self::ZEROS
     };
 }

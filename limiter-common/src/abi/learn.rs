@@ -8,14 +8,16 @@ use crate::{
     table::{
         Seed,
         key::{Address, KeyMask, SourceKey},
+        nat64::Nat64,
     },
 };
 
-/// The source of a packet from `address`: an IPv4 address, or the /64 of an IPv6 address, as in a limit's default key.
+/// The source of a packet from `address`: an IPv4 address, or the /64 of an IPv6 address, as in a limit's default key. Behind
+/// the well-known prefix of NAT64 it is the whole address.
 #[inline(always)]
 pub const fn source_of(address: &Address) -> Address {
     const MASK: KeyMask = KeyMask::prefixes(32, 64);
-    let (family, words) = MASK.masked(address);
+    let (family, words) = MASK.masked(address, &Nat64::WELL_KNOWN);
     Address {
         words,
         family,

@@ -31,8 +31,10 @@ pub const DSCP: usize = 4;
 pub const ICMP_TYPE: usize = 5;
 /// Bytes of the payload, behind the header of TCP, UDP, ICMP or ICMPv6.
 pub const PAYLOAD_LENGTH: usize = 6;
+/// VLAN: the id of the outermost tag whose id is not 0.
+pub const VLAN: usize = 7;
 /// Number of fields.
-pub const FIELDS: usize = 7;
+pub const FIELDS: usize = 8;
 
 /// Added to the type of an ICMPv6 message, to tell it apart from one of ICMP.
 pub const OF_ICMPV6: u32 = 256;
@@ -70,6 +72,9 @@ pub const NEEDS_SOURCE_LISTS: u32 = 1 << 10;
 pub const NEEDS_PAYLOAD_LENGTH: u32 = 1 << 11;
 /// The answer whether the packet belongs to an established connection; with [`NEEDS_TRANSPORT`] and [`NEEDS_DESTINATION`].
 pub const NEEDS_CONNECTION: u32 = 1 << 12;
+
+/// The VLAN.
+pub const NEEDS_VLAN: u32 = 1 << 13;
 
 /// Value of [`Match::protocol`] for any protocol. Value of a packet's protocol, port or flags that cannot be seen: the
 /// field matches every limit.

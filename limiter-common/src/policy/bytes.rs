@@ -1,6 +1,9 @@
 //! The bytes of a packet.
 
-use super::{parse::ethernet, transport::size_of_header};
+use super::{
+    parse::{self, ethernet},
+    transport::size_of_header,
+};
 use crate::abi::rules::{PATTERN_MAX, PAYLOAD_MAX};
 
 /// Words of a payload's first bytes, and one more, so that a pattern may begin at each byte.
@@ -33,6 +36,16 @@ pub trait Bytes {
     /// Copies the next bytes: as many as there are, but at most `most`, which is at most [`PAYLOAD_MAX`]. Returns their
     /// number.
     fn copy(&self, into: &mut [u64; WORDS], most: u32) -> u32;
+
+    /// [`parse::vlan`] of a packet from its link-layer header on. The kernel program overrides it with a separate function,
+    /// which knows the tag that is beside the frame.
+    #[inline(always)]
+    fn vlan(mut self) -> u32
+    where
+        Self: Sized,
+    {
+        parse::vlan(&mut self, 0)
+    }
 
     /// [`size_of_header`]. The kernel program overrides it with a separate function.
     #[inline(always)]

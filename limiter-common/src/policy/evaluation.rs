@@ -4,7 +4,7 @@ use core::hint::black_box;
 
 use super::{PacketInfo, payload::Payload, verdict::Reason};
 use crate::{
-    abi::rules::{ANY, LIMITS_MAX, WHOLE},
+    abi::rules::{ANY, LIMITS_MAX, NONE, WHOLE},
     plain::{Plain as _, plain},
     table::key::{Address, SourceKey, Words},
 };
@@ -80,6 +80,10 @@ pub struct Evaluation {
     pub checked: u32,
     /// 1: the packet passes although a limit refused it.
     pub passed: u32,
+    /// The packet's VLAN, or [`NONE`], if limits use it.
+    pub vlan: u32,
+    /// 0, for the alignment.
+    pub reserved: u32,
     /// For each matching limit with keys of two addresses, the words of the key.
     pub pairs: [Words; LIMITS_MAX as usize],
     /// For each limit that is checked or charged, the packet's cost.
@@ -89,7 +93,7 @@ pub struct Evaluation {
 }
 
 plain!(Evaluation: now latest length matching charged leased unleased would_drop new delay info payload lists
-    destination_lists refused_by refused counted paid budget payload_length checked passed pairs costs plans);
+    destination_lists refused_by refused counted paid budget payload_length checked passed vlan reserved pairs costs plans);
 
 impl Evaluation {
     /// No packet.
@@ -145,6 +149,26 @@ impl Evaluation {
             *word = any;
         }
         info.fragment = WHOLE;
+    }
+
+    /// The VLAN for keys; 0 if the packet has none.
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "of twelve bits")]
+    pub(super) const fn key_vlan(&self) -> u16 {
+        if self.vlan == NONE {
+            0
+        } else {
+            self.vlan as u16
+        }
+    }
+
+    /// Makes an error about a connection count as a packet of this connection; see [`PacketInfo::count_as`].
+    #[inline(always)]
+    pub const fn count_as(&mut self, of_connection: &PacketInfo) {
+        self.info.count_as(of_connection);
+        self.payload.length = 0;
+        self.payload.hidden = 1;
+        self.payload_length = ANY;
     }
 
     /// The plan for the limit with this index, if it was checked.

@@ -47,7 +47,7 @@ pub fn evaluate<S: Steps>(
     if environment.config().established != 0 && is_connected() {
         return (Reason::Established, Reason::Established);
     }
-    let key = limit.mask.key(0, source, 0);
+    let key = limit.mask.key(0, source, 0, &environment.config().nat64);
     // Only the first attempt is inlined: the verifier would follow each attempt.
     let mut demand = demand::<_, true>(environment, limit, &key, length);
     let first = demand.charge();

@@ -15,8 +15,8 @@ use super::{
 use crate::{
     abi::rules::{
         ANSWERS, ANY, FIRST, LIMITS_MAX, NEEDS_CONNECTION, NEEDS_DESTINATION_LISTS, NEEDS_HOLD,
-        NEEDS_PAIR, NEEDS_PAYLOAD, NEEDS_PAYLOAD_LENGTH, NEEDS_SOURCE_LISTS, ON_ALLOW, ON_DENY,
-        PROVEN,
+        NEEDS_PAIR, NEEDS_PAYLOAD, NEEDS_PAYLOAD_LENGTH, NEEDS_SOURCE_LISTS, NEEDS_VLAN, ON_ALLOW,
+        ON_DENY, PROVEN,
     },
     policy::{candidates::lowest, verdict::Reason},
 };
@@ -62,6 +62,7 @@ pub fn read<E: Environment, B: Bytes + Copy>(
     evaluation: &mut Evaluation,
     begin: impl FnOnce(),
 ) -> Result<(), Reason> {
+    let begin_of_frame = *packet;
     let parsed = parse(packet);
     match parsed {
         Parsed::Ipv4(_) | Parsed::Ipv6(_) => {}
@@ -71,6 +72,9 @@ pub fn read<E: Environment, B: Bytes + Copy>(
     }
     begin();
     let needs = environment.config().needs;
+    if needs & NEEDS_VLAN != 0 {
+        evaluation.vlan = begin_of_frame.vlan();
+    }
     let from = packet.remaining();
     parsed.read(packet, needs, &mut evaluation.info);
     if needs & (NEEDS_PAYLOAD | NEEDS_PAYLOAD_LENGTH) != 0 {
@@ -89,13 +93,15 @@ pub fn read<E: Environment, B: Bytes + Copy>(
     Ok(())
 }
 
-/// Decides about a packet after [`read`]. `is_connected` looks it up among the host's sockets. `prove`: see
+/// Decides about a packet after [`read`]. `is_connected` looks it up among the host's sockets. `is_related` returns true for
+/// an error about a connection, and then makes it [count](Evaluation::count_as) as a packet of the connection. `prove`: see
 /// [`super::fast::charge`].
 #[inline(always)]
 pub fn evaluate<S: Steps>(
     environment: &S,
     evaluation: &mut Evaluation,
     is_connected: impl FnOnce(&Evaluation) -> bool,
+    is_related: impl FnOnce(&mut Evaluation) -> bool,
     prove: impl Fn(&Evaluation) -> u32,
 ) -> Reason {
     if evaluation.info.control == 0 {
@@ -109,10 +115,19 @@ pub fn evaluate<S: Steps>(
                 environment.lists_of(&evaluation.info.source) & !(ON_ALLOW | ON_DENY);
         }
     }
+    // Behind the lists: these are about the sender of the error.
+    let is_related = environment.config().established != 0
+        && evaluation.info.control == 0
+        && evaluation.info.may_be_error()
+        && is_related(evaluation);
+    if is_related && environment.config().candidates.by_list != 0 {
+        evaluation.lists = environment.lists_of(&evaluation.info.source) & !(ON_ALLOW | ON_DENY);
+    }
     if environment.config().needs & NEEDS_DESTINATION_LISTS != 0 {
         evaluation.destination_lists = environment.lists_of(&evaluation.info.destination);
     }
     find_matching(environment, evaluation);
+    let is_connected = |evaluation: &Evaluation| is_related || is_connected(evaluation);
     let decided = decide(environment, evaluation, is_connected, &prove);
     let reason = apply_shadow(environment, decided);
     if !decided.passes() && evaluation.counted == 0 {

@@ -5,7 +5,8 @@ use core::hint::black_box;
 use super::{Evaluation, PacketInfo, payload::Payload};
 use crate::abi::rules::{
     ANY, DESTINATION_PORT, DSCP, ICMP_TYPE, LENGTH, Limit, Match, NEEDS_EXCEPT,
-    NEEDS_PAYLOAD_LENGTH, NONE, PAYLOAD_LENGTH, Pattern, RANGES_MAX, SOURCE_PORT, TTL,
+    NEEDS_PAYLOAD_LENGTH, NEEDS_VLAN, NONE, PAYLOAD_LENGTH, Pattern, RANGES_MAX, SOURCE_PORT, TTL,
+    VLAN,
 };
 
 /// True if a limit matches the packet. `needs`: bits of what limits use of a packet.
@@ -31,6 +32,7 @@ fn holds<const UNSEEN: bool>(wanted: &Match, needs: u32, packet: &Evaluation) ->
         && (wanted.counts == 0 || ranges_hold::<UNSEEN>(wanted, info))
         && (needs & NEEDS_PAYLOAD_LENGTH == 0
             || range_holds::<PAYLOAD_LENGTH, UNSEEN>(wanted, packet.payload_length))
+        && (needs & NEEDS_VLAN == 0 || range_holds::<VLAN, UNSEEN>(wanted, packet.vlan))
         && (wanted.payload.end == 0 || pattern_holds::<UNSEEN>(&wanted.payload, &packet.payload))
 }
 

@@ -26,6 +26,7 @@ pub mod new_sources;
 pub mod parse;
 pub mod payload;
 pub mod protocols;
+pub mod related;
 mod room;
 pub mod second_chance;
 pub mod step;

@@ -18,7 +18,7 @@ use super::{
     transport::{self, TAGS},
 };
 use crate::{
-    abi::rules::{NEEDS_DESTINATION, NEEDS_TRANSPORT},
+    abi::rules::{NEEDS_DESTINATION, NEEDS_TRANSPORT, NONE},
     table::key::{Address, Words},
 };
 
@@ -92,13 +92,41 @@ pub fn parse<B: Bytes + Copy>(packet: &mut B) -> Parsed {
     }
 }
 
+/// The VLAN of a packet from the link-layer header on: the id of the first tag whose id is not 0, or [`NONE`]. The kernel
+/// ignores tags with id 0, and delivers the packet by the next one. `outer`: the id that the card or the kernel has taken off
+/// the frame, or 0.
+#[inline(always)]
+pub fn vlan<B: Bytes>(packet: &mut B, outer: u32) -> u32 {
+    const ID: u16 = 0xfff;
+    if outer != 0 {
+        return outer;
+    }
+    let Some(mut ether_type) = packet.ether_type() else {
+        return NONE;
+    };
+    let mut tags = 0;
+    while is_tag(ether_type) && tags < TAGS_MAX {
+        let Some(tag) = packet.peek::<{ VlanHdr::LEN }>() else {
+            return NONE;
+        };
+        let id = u16::from_be_bytes([tag[0], tag[1]]) & ID;
+        if id != 0 {
+            return id.into();
+        }
+        ether_type = u16::from_ne_bytes(field!(tag, VlanHdr, ether_type, 2));
+        packet.skip(VlanHdr::LEN);
+        tags += 1;
+    }
+    NONE
+}
+
 #[inline(always)]
 const fn is_tag(ether_type: u16) -> bool {
     ether_type == VLAN || ether_type == SERVICE_VLAN
 }
 
 #[inline(always)]
-fn parse_ipv4<B: Bytes>(packet: &B) -> Parsed {
+pub(super) fn parse_ipv4<B: Bytes>(packet: &B) -> Parsed {
     let Some(header) = packet.peek::<{ Ipv4Hdr::LEN }>() else {
         return Parsed::Malformed;
     };
@@ -118,7 +146,7 @@ pub(super) fn ipv4_length(header: &[u8; Ipv4Hdr::LEN]) -> usize {
 }
 
 #[inline(always)]
-fn parse_ipv6<B: Bytes>(packet: &B) -> Parsed {
+pub(super) fn parse_ipv6<B: Bytes>(packet: &B) -> Parsed {
     match packet.peek::<{ Ipv6Hdr::LEN }>() {
         Some(header) if header[0] >> 4 == 6 => Parsed::Ipv6(Address::ipv6(words::<
             { offset_of!(Ipv6Hdr, src_addr) },

@@ -10,13 +10,13 @@ use super::{
 use crate::{
     abi::{
         Config,
-        rules::{Limit, NEEDS_DESTINATION, NEEDS_PACE, NEEDS_PAIR, NEEDS_SCALE},
+        rules::{Limit, NEEDS_DESTINATION, NEEDS_PACE, NEEDS_PAIR, NEEDS_SCALE, NEEDS_VLAN},
     },
     arithmetic::{bucket::TAU_MAX, quota::ADAPTIVE, scale, size},
     policy::verdict::Reason,
     table::{
         entry::Shared,
-        key::{BY_DESTINATION, BY_FLOW, BY_PAIR, SourceKey},
+        key::{BY_DESTINATION, BY_FLOW, BY_PAIR, SourceKey, VLAN},
         pair,
     },
 };
@@ -56,19 +56,24 @@ impl<'a, S: Steps> Step<'a, S> {
     fn new_key(&self) -> SourceKey {
         let Evaluation { info, pairs, .. } = &*self.evaluation;
         let (mask, slot) = (&self.limit.mask, self.limit.slot);
-        let needs = self.environment.config().needs;
+        let Config { needs, nat64, .. } = self.environment.config();
+        let number = if needs & NEEDS_VLAN != 0 && mask.port == VLAN {
+            self.evaluation.key_vlan()
+        } else {
+            info.key_port()
+        };
         if needs & NEEDS_PAIR != 0
             && mask.by >= BY_PAIR
             && let Some(words) = pairs.get(self.index as usize)
         {
-            return SourceKey::of_pair(*words, slot, mask.port_of(info.key_port()));
+            return SourceKey::of_pair(*words, slot, mask.port_of(number));
         }
         let address = if needs & NEEDS_DESTINATION != 0 && mask.by == BY_DESTINATION {
             &info.destination
         } else {
             &info.source
         };
-        mask.key(slot, address, info.key_port())
+        mask.key(slot, address, number, nat64)
     }
 
     /// The packet's demand on the limit's bucket, last found in the entry `number`.
@@ -295,8 +300,8 @@ impl<'a, S: Steps> Step<'a, S> {
         }
         let info = &self.evaluation.info;
         let flow = if mask.by == BY_FLOW { info.flow() } else { 0 };
-        let seed = &self.environment.config().seed;
-        let words = pair::words(mask, &info.source, &info.destination, flow, seed);
+        let Config { seed, nat64, .. } = self.environment.config();
+        let words = pair::words(mask, &info.source, &info.destination, flow, seed, nat64);
         if let Some(place) = self.evaluation.pairs.get_mut(self.index as usize) {
             *place = words;
         }
@@ -364,8 +369,9 @@ impl<'a, S: Steps> Step<'a, S> {
             return false;
         }
         // Refusals are remembered by the peer, whatever the keys of the limits are: others of its network are not it.
-        let peer = self.evaluation.info.peer(self.environment.config().egress);
-        let known_as = second_chance::SOURCE.key(0, peer, 0);
+        let Config { egress, nat64, .. } = self.environment.config();
+        let peer = self.evaluation.info.peer(*egress);
+        let known_as = second_chance::SOURCE.key(0, peer, 0, nat64);
         let key = self.key();
         let mut demand = self.demand::<false>(&key, 0);
         let can_be_made = demand.can_be_made(&known_as);

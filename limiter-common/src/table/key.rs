@@ -1,5 +1,6 @@
-//! The key of a bucket: a limit; a source's prefix or the whole interface; optionally a port.
+//! The key of a bucket: a limit; a source's prefix or the whole interface; optionally a port or a VLAN.
 
+use super::nat64::{self, Nat64, PREFIXES_MAX};
 use crate::plain::{Plain as _, plain};
 
 /// An address in network byte order. IPv4 is in the first four bytes, and the others are 0. Words of eight bytes,
@@ -35,7 +36,7 @@ pub struct SourceKey {
     pub first: u64,
     /// The second half of an IPv6 address; 0 for other keys, and if the limit's mask omits it.
     pub rest: u64,
-    /// Destination port in bits 0-15, kind in bits 16-17, the limit's slot in bits 18-23.
+    /// Destination port or VLAN in bits 0-15, kind in bits 16-17, the limit's slot in bits 18-23.
     pub scope: u64,
 }
 
@@ -69,7 +70,8 @@ pub(crate) const fn slot_in(limit: u64) -> u32 {
 }
 
 impl SourceKey {
-    /// The key of a masked address of this family, under the limit in `slot`. `port`: 0 if it is not part of the key.
+    /// The key of a masked address of this family, under the limit in `slot`. `port`: the destination port or the VLAN; 0 if
+    /// neither is part of the key.
     #[inline(always)]
     pub const fn new(family: u32, address: Words, slot: u32, port: u32) -> Self {
         let [first, rest] = address;
@@ -120,7 +122,7 @@ impl SourceKey {
         }
     }
 
-    /// The destination port; 0 if the port is not part of the key, or the packet has none.
+    /// The destination port or the VLAN; 0 if neither is part of the key, or the packet has none.
     #[inline(always)]
     pub const fn port(&self) -> u32 {
         (self.scope & 0xffff) as u32
@@ -206,7 +208,7 @@ pub struct KeyMask {
     pub ipv6: Words,
     /// 1 if all sources share one bucket; then the masks are not used.
     pub interface: u32,
-    /// 1 if each destination port has a bucket of its own.
+    /// The number in a key beside addresses: [`NO_NUMBER`], [`DESTINATION_PORT`] or [`VLAN`].
     pub port: u32,
     /// 1 if each link-local source has a bucket of its own, whatever the IPv6 mask.
     pub link_local: u32,
@@ -216,9 +218,18 @@ pub struct KeyMask {
     pub destination_ipv4: Words,
     /// Mask of an IPv6 destination beside a source.
     pub destination_ipv6: Words,
+    /// Masks of an IPv6 address that stands for an IPv4 address, by the index of its prefix in [`Nat64::prefixes`].
+    pub nat64: [Words; PREFIXES_MAX],
 }
 
-plain!(KeyMask: ipv4 ipv6 interface port link_local by destination_ipv4 destination_ipv6);
+plain!(KeyMask: ipv4 ipv6 interface port link_local by destination_ipv4 destination_ipv6 nat64);
+
+/// Value of [`KeyMask::port`]: no number is part of the key.
+pub const NO_NUMBER: u32 = 0;
+/// Value of [`KeyMask::port`]: each destination port has a bucket of its own.
+pub const DESTINATION_PORT: u32 = 1;
+/// Value of [`KeyMask::port`]: each VLAN has a bucket of its own.
+pub const VLAN: u32 = 2;
 
 /// Bits of the prefix of link-local addresses, fe80::/10 (RFC 4291, section 2.4).
 pub const LINK_LOCAL_BITS: u32 = 10;
@@ -234,15 +245,15 @@ pub const fn is_link_local(words: &Words) -> bool {
 }
 
 impl KeyMask {
-    /// Masks for prefixes of `ipv4` (0 to 32) and `ipv6` (0 to 128) bits.
+    /// Masks for prefixes of `ipv4` (0 to 32) and `ipv6` (0 to 128) bits. Addresses that stand for IPv4 addresses have the
+    /// bits of IPv4 behind the well-known prefix, and are whole behind other prefixes.
     pub const fn prefixes(ipv4: u32, ipv6: u32) -> Self {
-        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = leading_ones_128(ipv6).to_be_bytes();
+        let mut nat64 = [[u64::MAX; 2]; PREFIXES_MAX];
+        nat64[0] = leading_ones(nat64::bits(WELL_KNOWN_BITS, ipv4));
         Self {
             ipv4: ipv4_words(leading_ones_32(ipv4).to_be()),
-            ipv6: [
-                u64::from_ne_bytes([a, b, c, d, e, f, g, h]),
-                u64::from_ne_bytes([i, j, k, l, m, n, o, p]),
-            ],
+            ipv6: leading_ones(ipv6),
+            nat64,
             // A shorter prefix deliberately covers more than the neighbours.
             link_local: (ipv6 > LINK_LOCAL_BITS) as u32,
             by: BY_SOURCE,
@@ -260,7 +271,7 @@ impl KeyMask {
 
     /// Family and masked address of packets from `address`.
     #[inline(always)]
-    pub const fn masked(&self, address: &Address) -> (u32, Words) {
+    pub const fn masked(&self, address: &Address, nat64: &Nat64) -> (u32, Words) {
         let [a, b] = address.words;
         if self.interface != 0 {
             (INTERFACE, [0; 2])
@@ -269,14 +280,22 @@ impl KeyMask {
         } else if self.link_local != 0 && is_link_local(&address.words) {
             (IPV6, [a, b])
         } else {
-            (IPV6, [a & self.ipv6[0], b & self.ipv6[1]])
+            let mask = match nat64.find(&address.words) {
+                Some(index) => &self.nat64[index],
+                None => &self.ipv6,
+            };
+            (IPV6, [a & mask[0], b & mask[1]])
         }
     }
 
-    /// The port in a key: 0 if it is not part of it.
+    /// The number in a key: 0 if none is part of it.
     #[inline(always)]
-    pub const fn port_of(&self, port: u16) -> u32 {
-        if self.port != 0 { port as u32 } else { 0 }
+    pub const fn port_of(&self, number: u16) -> u32 {
+        if self.port == NO_NUMBER {
+            0
+        } else {
+            number as u32
+        }
     }
 
     /// Masked destination of a key of two addresses.
@@ -291,13 +310,25 @@ impl KeyMask {
         [a & mask[0], b & mask[1]]
     }
 
-    /// The key of the bucket of the limit in `slot` for packets from `address` to `port`.
+    /// The key of the bucket of the limit in `slot` for packets from `address`, with this port or VLAN.
     #[inline(always)]
-    pub const fn key(&self, slot: u32, address: &Address, port: u16) -> SourceKey {
-        let port = self.port_of(port);
-        let (family, address) = self.masked(address);
-        SourceKey::new(family, address, slot, port)
+    pub const fn key(&self, slot: u32, address: &Address, number: u16, nat64: &Nat64) -> SourceKey {
+        let number = self.port_of(number);
+        let (family, address) = self.masked(address, nat64);
+        SourceKey::new(family, address, slot, number)
     }
+}
+
+/// Bits of the well-known prefix of NAT64, 64:ff9b::/96 (RFC 6052, section 2.1).
+pub const WELL_KNOWN_BITS: u32 = 96;
+
+/// The mask of so many bits of an IPv6 address.
+pub const fn leading_ones(bits: u32) -> Words {
+    let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = leading_ones_128(bits).to_be_bytes();
+    [
+        u64::from_ne_bytes([a, b, c, d, e, f, g, h]),
+        u64::from_ne_bytes([i, j, k, l, m, n, o, p]),
+    ]
 }
 
 const fn leading_ones_32(bits: u32) -> u32 {

@@ -1,6 +1,7 @@
 //! The table of buckets: an array of small sets. A keyed hash assigns each source to a home set.
 //!
 //! - [`key`]: the bucket that a packet belongs to
+//! - [`nat64`]: IPv6 addresses that stand for IPv4 addresses
 //! - [`pair`]: keys of two addresses
 //! - [`word`], [`entry`]: one bucket in memory
 //! - `layout`: the probe sequence of a source
@@ -10,6 +11,7 @@
 
 pub mod entry;
 pub mod key;
+pub mod nat64;
 pub mod pair;
 pub mod share;
 pub mod word;

@@ -5,6 +5,7 @@
 use super::{
     Seed,
     key::{Address, IPV4, KeyMask, Words},
+    nat64::Nat64,
 };
 
 /// Protocol and ports of a flow, above bit 1; 0 for a pair of addresses.
@@ -21,6 +22,7 @@ const PLAIN: u64 = 2;
 const HASHED: u64 = 1;
 
 /// The words of the key for packets between two addresses, which are masked by `mask`. `flow` is that of [`fn@flow`].
+/// `nat64`: sources with these prefixes stand for IPv4 addresses.
 #[inline(always)]
 pub fn words(
     mask: &KeyMask,
@@ -28,8 +30,9 @@ pub fn words(
     destination: &Address,
     flow: u64,
     seed: &Seed,
+    nat64: &Nat64,
 ) -> Words {
-    let (family, source) = mask.masked(source);
+    let (family, source) = mask.masked(source, nat64);
     let destination = mask.masked_destination(destination);
     if family == IPV4 {
         return [ipv4(source) << 32 | ipv4(destination), flow | PLAIN];

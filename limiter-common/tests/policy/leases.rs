@@ -6,6 +6,7 @@ use limiter_common::{
     table::{
         entry::{PASSED, TAT, counter},
         key::KeyMask,
+        nat64::Nat64,
     },
 };
 use proptest::prelude::*;
@@ -22,8 +23,8 @@ const CPUS: usize = 3;
 /// One limit of the interface, or with a second limit of the source, which admits 20,000 packets and no more.
 fn leased(nested: bool, cost: u64) -> Row<'static> {
     let keys = [
-        KeyMask::interface().key(0, &address(1), 0),
-        KeyMask::prefixes(32, 64).key(1, &address(1), 0),
+        KeyMask::interface().key(0, &address(1), 0, &Nat64::WELL_KNOWN),
+        KeyMask::prefixes(32, 64).key(1, &address(1), 0, &Nat64::WELL_KNOWN),
     ];
     let mut row = row(&keys);
     let [interface, source, ..] = &mut row.config.limits;

@@ -10,6 +10,7 @@ use limiter_common::{
         Added,
         entry::{ADDRESS, OVER, PASSED, Shared, TAT, with_epoch},
         key::{Address, KeyMask, SourceKey},
+        nat64::Nat64,
     },
 };
 
@@ -141,7 +142,7 @@ pub fn address(last: u8) -> Address {
 
 /// The key of a source under the limit in `slot`.
 pub fn key(last: u8, slot: u32) -> SourceKey {
-    KeyMask::prefixes(32, 64).key(slot, &address(last), 0)
+    KeyMask::prefixes(32, 64).key(slot, &address(last), 0, &Nat64::WELL_KNOWN)
 }
 
 /// Two limits, and full buckets of these keys.

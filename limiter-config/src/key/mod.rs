@@ -7,12 +7,16 @@ use std::net::IpAddr;
 
 use limiter_common::table::{
     Seed,
-    key::{Address, BY_DESTINATION, BY_FLOW, BY_PAIR, IPV4, KeyMask, SourceKey, Words},
+    key::{
+        Address, BY_DESTINATION, BY_FLOW, BY_PAIR, DESTINATION_PORT, IPV4, KeyMask, NO_NUMBER,
+        SourceKey, VLAN, Words, leading_ones,
+    },
+    nat64::Nat64,
     pair,
 };
 use serde::{Deserialize, Serialize};
 
-use super::Direction;
+use super::{Direction, nat64::bits};
 
 /// The parts that packets must have in common to share a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +26,8 @@ pub struct Key {
     pub parts: Parts,
     /// True if each destination port has its own bucket. False for flows, which have the port anyway.
     pub by_port: bool,
+    /// True if each VLAN has its own bucket. Not together with `by_port`.
+    pub by_vlan: bool,
 }
 
 /// The addresses that select a bucket.
@@ -57,8 +63,13 @@ impl Bits {
         ipv6: 128,
     };
 
-    fn mask(self) -> KeyMask {
-        KeyMask::prefixes(self.ipv4.into(), self.ipv6.into())
+    fn mask(self, nat64: &Nat64) -> KeyMask {
+        let mut mask = KeyMask::prefixes(self.ipv4.into(), self.ipv6.into());
+        let named = (1..nat64.prefixes.len()).take(nat64.length.saturating_sub(1) as usize);
+        for index in named {
+            mask.nat64[index] = leading_ones(bits(nat64, index, self.ipv4).into());
+        }
+        mask
     }
 }
 
@@ -75,6 +86,8 @@ pub struct Packet {
     pub source_port: u16,
     /// The destination port; 0 if the protocol has none.
     pub destination_port: u16,
+    /// The VLAN; 0 if the packet has none.
+    pub vlan: u16,
 }
 
 impl Default for Key {
@@ -82,6 +95,7 @@ impl Default for Key {
         Self {
             parts: Parts::Source(Bits::OF_HOSTS),
             by_port: false,
+            by_vlan: false,
         }
     }
 }
@@ -94,6 +108,7 @@ impl Key {
             Direction::Out => Self {
                 parts: Parts::Destination(Bits::OF_HOSTS),
                 by_port: false,
+                by_vlan: false,
             },
         }
     }
@@ -102,6 +117,7 @@ impl Key {
     pub const INTERFACE: Self = Self {
         parts: Parts::Interface,
         by_port: false,
+        by_vlan: false,
     };
 
     /// Returns true if all packets share one bucket.
@@ -128,25 +144,25 @@ impl Key {
         matches!(self.parts, Parts::Pair { .. } | Parts::Flow)
     }
 
-    /// The masks that the program applies.
-    pub fn mask(&self) -> KeyMask {
+    /// The masks that the program applies. `nat64`: [`super::Settings::translators`].
+    pub fn mask(&self, nat64: &Nat64) -> KeyMask {
         let pair = |source: Bits, destination: Bits| {
-            let destination_mask = destination.mask();
+            let destination_mask = destination.mask(nat64);
             KeyMask {
                 by: BY_PAIR,
                 destination_ipv4: destination_mask.ipv4,
                 destination_ipv6: destination_mask.ipv6,
-                ..source.mask()
+                ..source.mask(nat64)
             }
         };
         let masks = match self.parts {
             Parts::Interface => KeyMask::interface(),
-            Parts::Source(bits) => bits.mask(),
+            Parts::Source(bits) => bits.mask(nat64),
             // Link-local destinations are addresses of this host.
             Parts::Destination(bits) => KeyMask {
                 by: BY_DESTINATION,
                 link_local: 0,
-                ..bits.mask()
+                ..bits.mask(nat64)
             },
             Parts::Pair(source, destination) => pair(source, destination),
             Parts::Flow => KeyMask {
@@ -155,24 +171,31 @@ impl Key {
             },
         };
         KeyMask {
-            port: self.by_port.into(),
+            port: match (self.by_port, self.by_vlan) {
+                (true, _) => DESTINATION_PORT,
+                (false, true) => VLAN,
+                (false, false) => NO_NUMBER,
+            },
             ..masks
         }
     }
 
     /// The key of packets from `address` to `port` under the limit in `slot`, if it [is by source](Self::is_by_source).
     pub fn of(&self, slot: u32, address: IpAddr, port: u16) -> SourceKey {
-        self.mask().key(slot, &self::address(address), port)
+        let nat64 = &Nat64::WELL_KNOWN;
+        self.mask(nat64)
+            .key(slot, &self::address(address), port, nat64)
     }
 
     /// The key of a packet under the limit in `slot`. `seed` is that of the table.
-    pub fn of_packet(&self, slot: u32, packet: &Packet, seed: &Seed) -> SourceKey {
-        let mask = self.mask();
+    pub fn of_packet(&self, slot: u32, packet: &Packet, seed: &Seed, nat64: &Nat64) -> SourceKey {
+        let mask = self.mask(nat64);
         let (source, destination) = (address(packet.source), address(packet.destination));
         let port = packet.destination_port;
+        let number = if self.by_vlan { packet.vlan } else { port };
         let flow = match self.parts {
-            Parts::Interface | Parts::Source(_) => return mask.key(slot, &source, port),
-            Parts::Destination(_) => return mask.key(slot, &destination, port),
+            Parts::Interface | Parts::Source(_) => return mask.key(slot, &source, number, nat64),
+            Parts::Destination(_) => return mask.key(slot, &destination, number, nat64),
             Parts::Pair { .. } => 0,
             Parts::Flow => pair::flow(
                 packet.protocol.into(),
@@ -180,13 +203,14 @@ impl Key {
                 port.into(),
             ),
         };
-        let words = pair::words(&mask, &source, &destination, flow, seed);
-        SourceKey::of_pair(words, slot, mask.port_of(port))
+        let words = pair::words(&mask, &source, &destination, flow, seed, nat64);
+        SourceKey::of_pair(words, slot, mask.port_of(number))
     }
 
     /// Returns true if a key of two IPv4 addresses is of packets from `source`.
     pub fn is_from(&self, key: &SourceKey, source: IpAddr) -> bool {
-        let (family, words) = self.mask().masked(&address(source));
+        let nat64 = &Nat64::WELL_KNOWN;
+        let (family, words) = self.mask(nat64).masked(&address(source), nat64);
         let from = pair::addresses(key.address()).map(|(from, ..)| Address::ipv4(from).words);
         self.has_both() && family == IPV4 && from == Some(words)
     }

@@ -5,32 +5,37 @@ use std::net::{IpAddr, Ipv4Addr};
 use ipnet::IpNet;
 use limiter_common::table::{
     key::{IPV4, SourceKey, is_link_local},
+    nat64::Nat64,
     pair,
 };
 
 use super::{Bits, Key, ip};
 use crate::Parts;
-use crate::Protocol;
+use crate::{Protocol, nat64};
 
 impl Key {
     /// A key as text: `192.0.2.7`, `2001:db8::/64`, `interface`; `-> 198.51.100.9` for a destination,
     /// `192.0.2.7 -> 198.51.100.9` for a pair, `tcp 192.0.2.7:4000 -> 198.51.100.9:443` for a flow. If the port is part
-    /// of the key, it follows, as in `192.0.2.7 port 53`. Of pairs and flows of IPv6, the key has only a hash:
+    /// of the key, it follows, as in `192.0.2.7 port 53`; so does the VLAN, as in `192.0.2.7 vlan 20`. Of pairs and flows of IPv6, the key has only a hash:
     /// `flow #0123456789abcdef`.
-    pub fn show(&self, key: &SourceKey) -> String {
-        let source = self.show_source(key);
-        match self.by_port {
-            true => format!("{source} port {}", key.port()),
-            false => source,
+    pub fn show(&self, key: &SourceKey, nat64: &Nat64) -> String {
+        let source = self.show_source(key, nat64);
+        match (self.by_port, self.by_vlan, key.port()) {
+            (true, _, port) => format!("{source} port {port}"),
+            (false, true, 0) => format!("{source} untagged"),
+            (false, true, vlan) => format!("{source} vlan {vlan}"),
+            (false, false, _) => source,
         }
     }
 
-    /// [`Self::show`] without the port.
-    pub fn show_source(&self, key: &SourceKey) -> String {
+    /// [`Self::show`] without the port and the VLAN.
+    pub fn show_source(&self, key: &SourceKey, nat64: &Nat64) -> String {
         match (self.parts, pair::addresses(key.address())) {
             (Parts::Interface, _) => "interface".to_owned(),
-            (Parts::Source(bits), _) => prefix(self.prefix(key, bits)),
-            (Parts::Destination(bits), _) => format!("-> {}", prefix(self.prefix(key, bits))),
+            (Parts::Source(bits), _) => prefix(self.prefix(key, bits, nat64)),
+            (Parts::Destination(bits), _) => {
+                format!("-> {}", prefix(self.prefix(key, bits, nat64)))
+            }
             (Parts::Pair { .. }, None) => format!("pair #{:016x}", key.first),
             (Parts::Pair(source, destination), Some((from, into, _))) => {
                 let from = prefix((ipv4(from).into(), source.ipv4));
@@ -43,10 +48,10 @@ impl Key {
     }
 
     /// The sources that share the bucket; `None` if all do, or if the key does not say.
-    pub fn network(&self, key: &SourceKey) -> Option<IpNet> {
+    pub fn network(&self, key: &SourceKey, nat64: &Nat64) -> Option<IpNet> {
         let (address, bits) = match self.parts {
             Parts::Interface | Parts::Destination(_) => return None,
-            Parts::Source(bits) => self.prefix(key, bits),
+            Parts::Source(bits) => self.prefix(key, bits, nat64),
             Parts::Pair(source, _) => (source_of(key)?, source.ipv4),
             Parts::Flow => (source_of(key)?, Bits::WHOLE.ipv4),
         };
@@ -54,12 +59,15 @@ impl Key {
     }
 
     /// The prefix of a key of one address.
-    fn prefix(&self, key: &SourceKey, Bits { ipv4, ipv6 }: Bits) -> (IpAddr, u8) {
+    fn prefix(&self, key: &SourceKey, Bits { ipv4, ipv6 }: Bits, nat64: &Nat64) -> (IpAddr, u8) {
         let (family, words) = (key.family(), key.address());
         let bits = match family {
             IPV4 => ipv4,
-            _ if self.mask().link_local != 0 && is_link_local(&words) => 128,
-            _ => ipv6,
+            _ if self.mask(nat64).link_local != 0 && is_link_local(&words) => 128,
+            _ => match nat64.find(&words) {
+                Some(index) => nat64::bits(nat64, index, ipv4),
+                None => ipv6,
+            },
         };
         (ip(family, words), bits)
     }

@@ -8,20 +8,40 @@ use crate::{Invalid, Text, as_text, invalid};
 
 /// The part of a key with a bucket for each destination port, behind a comma or a plus sign.
 const PORT: &str = "destination_port";
+/// The part of a key with a bucket for each VLAN.
+const VLAN: &str = "vlan";
 
 impl Text for Key {
     fn read(text: &str) -> Result<Self, Invalid> {
-        let (of_addresses, by_port) = match text.rsplit_once([',', '+']) {
-            Some((parts, port)) if port.trim_start() == PORT => (parts.trim_end(), true),
-            _ => (text, false),
+        let (of_addresses, number) = match text.rsplit_once([',', '+']) {
+            Some((parts, number)) if [PORT, VLAN].contains(&number.trim_start()) => {
+                (parts.trim_end(), number.trim_start())
+            }
+            _ => (text, ""),
         };
+        let (by_port, by_vlan) = (number == PORT, number == VLAN);
+        let ends_with = |number: &str| {
+            of_addresses
+                .rsplit([',', '+'])
+                .next()
+                .is_some_and(|part| part.trim() == number)
+        };
+        if !number.is_empty() && (ends_with(PORT) || ends_with(VLAN)) {
+            return Err(invalid!(
+                "'{text}' names port and VLAN, or one of them twice, and a key has room for one: write two limits, or flow,{VLAN}"
+            ));
+        }
         match parts(of_addresses) {
             Some(Parts::Flow) if by_port => Err(invalid!(
                 "'{text}' names the port twice, because a flow has its ports: write flow"
             )),
-            Some(parts) => Ok(Self { parts, by_port }),
+            Some(parts) => Ok(Self {
+                parts,
+                by_port,
+                by_vlan,
+            }),
             None => Err(invalid!(
-                "'{text}' is not a key: write lengths as in /32,/64 (at most /32 for IPv4, /128 for IPv6), interface, destination/24,/48, source + destination, or flow; ,{PORT} may follow"
+                "'{text}' is not a key: write lengths as in /32,/64 (at most /32 for IPv4, /128 for IPv6), interface, destination/24,/48, source + destination, or flow; ,{PORT} or ,{VLAN} may follow"
             )),
         }
     }
@@ -38,10 +58,14 @@ impl Text for Key {
             }
             Parts::Flow => "flow".to_owned(),
         };
-        match self.by_port {
-            true if self.is_by_source() => format!("{addresses},{PORT}"),
-            true => format!("{addresses} + {PORT}"),
-            false => addresses,
+        let number = match (self.by_port, self.by_vlan) {
+            (true, _) => PORT,
+            (false, true) => VLAN,
+            (false, false) => return addresses,
+        };
+        match self.is_by_source() {
+            true => format!("{addresses},{number}"),
+            false => format!("{addresses} + {number}"),
         }
     }
 }

@@ -4,8 +4,8 @@ use limiter_common::{
     abi::rules::{
         self, ANY, DESTINATION_PORT, DSCP, FIRST_FRAGMENT, ICMP_TYPE, LATER_FRAGMENT, LENGTH,
         NEEDS_CONNECTION, NEEDS_DESTINATION, NEEDS_DESTINATION_LISTS, NEEDS_EXCEPT, NEEDS_HEADER,
-        NEEDS_PAYLOAD, NEEDS_PAYLOAD_LENGTH, NEEDS_TRANSPORT, OF_CONNECTIONS, OF_OTHERS,
-        PAYLOAD_LENGTH, Pattern, RANGES_MAX, SOURCE_PORT, TTL, WHOLE,
+        NEEDS_PAYLOAD, NEEDS_PAYLOAD_LENGTH, NEEDS_TRANSPORT, NEEDS_VLAN, OF_CONNECTIONS,
+        OF_OTHERS, PAYLOAD_LENGTH, Pattern, RANGES_MAX, SOURCE_PORT, TTL, VLAN, WHOLE,
     },
     table::key::{IPV4, IPV6},
 };
@@ -36,6 +36,7 @@ impl Match {
             (header, NEEDS_HEADER),
             (payload, NEEDS_PAYLOAD),
             (measured, NEEDS_PAYLOAD_LENGTH),
+            (!self.vlan.is_empty(), NEEDS_VLAN),
             (
                 !self.destination.is_empty(),
                 NEEDS_DESTINATION | NEEDS_DESTINATION_LISTS,
@@ -104,6 +105,7 @@ impl Match {
                 "payload_length",
                 ranges(&self.payload_length),
             ),
+            (VLAN, "vlan", ranges(&self.vlan)),
         ]
     }
 }

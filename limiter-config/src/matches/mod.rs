@@ -13,7 +13,9 @@ use serde::{Deserialize, Serialize};
 pub(super) use compile::check_count;
 pub use fields::{Destination, Dscp, Hex, IcmpType, Payload};
 pub(super) use sets::{set_name, set_of};
-pub use values::{IpVersion, Lengths, Numbers, PortRange, Protocol, TcpFlags, Ttl, flag_names};
+pub use values::{
+    IpVersion, Lengths, Numbers, PortRange, Protocol, TcpFlags, Ttl, Vlan, flag_names,
+};
 
 use crate::reader::{Keyed, Section, Setting};
 
@@ -58,6 +60,11 @@ crate::keys! {
         /// `false`: only other packets. Later fragments match both, because they show no ports. Not in `not`.
         #[serde(default)]
         established: Option<bool>;
+        /// VLAN: the id of the outermost tag (802.1Q or 802.1ad) whose id is not 0, as in `20`, a range as in `"100-199"`,
+        /// or an array of them. Untagged packets do not match. In XDP mode, the program does not see a tag that the card
+        /// takes off the frame (`ethtool -K IFACE rxvlan off`).
+        #[serde(default)]
+        vlan: Vec<Vlan>, r#"a VLAN as in 20, a range as in "100-199", or an array of them"#;
         /// TTL (IPv6: hop limit): a number, a range as in `"0-5"`, or an array of them.
         ttl: Vec<Ttl>, r#"a number as in 255, a range as in "0-5", or an array of them"#;
         /// DSCP: a name as in `"ef"`, a number from 0 to 63, a range, or an array of them.

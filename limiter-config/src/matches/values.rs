@@ -54,6 +54,9 @@ pub type PortRange = Range<{ u16::MAX as u32 }, false>;
 /// Lengths of IP packets in bytes, up to the longest of IPv6. Those above 65,535 count as that.
 pub type Lengths = Range<{ 40 + u16::MAX as u32 }, true>;
 
+/// VLANs.
+pub type Vlan = Range<0xfff, false>;
+
 /// Values of TTL or hop limit.
 pub type Ttl = Range<{ u8::MAX as u32 }, true>;
 

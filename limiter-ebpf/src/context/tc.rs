@@ -187,6 +187,16 @@ pub unsafe fn ether_type(context: *mut Raw) -> Option<u16> {
     (constants().no_ethernet != 0).then(|| field!(context, protocol) as u16)
 }
 
+/// The id of the VLAN tag that the card or the kernel keeps beside the frame; 0 if there is none, or its id is 0.
+#[inline(always)]
+pub fn outer_vlan(context: *mut Raw) -> u32 {
+    const ID: u32 = 0xfff;
+    match field!(context, vlan_present) {
+        0 => 0,
+        _ => field!(context, vlan_tci) & ID,
+    }
+}
+
 /// Size of the frame, as in [`size`]: of all packets that receive offload has merged, or that the interface will make
 /// of it. In a replay, the stamp has the length, because a capture may be truncated.
 #[inline(always)]

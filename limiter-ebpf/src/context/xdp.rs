@@ -48,6 +48,12 @@ pub unsafe fn ether_type(_: *mut Raw) -> Option<u16> {
     None
 }
 
+/// The id of the VLAN tag beside the frame. XDP does not see it before Linux 6.8.
+#[inline(always)]
+pub fn outer_vlan(_: *mut Raw) -> u32 {
+    0
+}
+
 /// Size of the frame, as in [`limiter_common::arithmetic::size`]. In a program for multi-buffer frames, `data_end` is the
 /// end of the first buffer, so the kernel is asked. In a replay, the stamp has the length, because a capture may be
 /// truncated.

@@ -5,7 +5,10 @@ use std::{
     sync::Arc,
 };
 
-use limiter_common::table::key::{Address, KeyMask, SLOTS, SourceKey};
+use limiter_common::table::{
+    key::{Address, KeyMask, SLOTS, SourceKey},
+    nat64::Nat64,
+};
 use limiter_fleet::{
     conflicts::Held,
     host::{About, Limit, Sighting, Table},
@@ -18,7 +21,7 @@ pub const MS: u64 = 1_000_000 << 8;
 
 /// The key of a source.
 pub fn key(source: u32) -> SourceKey {
-    KeyMask::prefixes(32, 64).key(0, &Address::ipv4(source), 0)
+    KeyMask::prefixes(32, 64).key(0, &Address::ipv4(source), 0, &Nat64::WELL_KNOWN)
 }
 
 /// The shared limit.

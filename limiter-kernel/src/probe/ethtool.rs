@@ -14,6 +14,7 @@ const ETHTOOL_GFLAGS: u32 = 0x25;
 const ETHTOOL_GGRO: u32 = 0x2b;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
 
+const ETH_FLAG_RXVLAN: u32 = 1 << 8;
 const ETH_FLAG_LRO: u32 = 1 << 15;
 
 /// Words of `struct ethtool_value`: the command and its answer.
@@ -77,6 +78,11 @@ impl Ethtool {
             combined,
             max_combined,
         })
+    }
+
+    /// Returns true if the card takes the outer VLAN tag off frames.
+    pub fn strips_vlan(&self) -> Option<bool> {
+        Some(self.value(ETHTOOL_GFLAGS)? & ETH_FLAG_RXVLAN != 0)
     }
 
     /// Returns true if the card merges packets.

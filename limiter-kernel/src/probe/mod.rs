@@ -2,6 +2,7 @@
 //! mounted, loaded or attached.
 
 mod ethtool;
+mod forwarding;
 mod netdev;
 
 use std::thread;
@@ -52,6 +53,10 @@ pub struct Device {
     pub lro: Option<bool>,
     /// True if the stack merges packets.
     pub gro: Option<bool>,
+    /// True if the card takes the outer VLAN tag off frames, which hides it from XDP.
+    pub strips_vlan: Option<bool>,
+    /// True if the host forwards connections with translated addresses, such as those of containers.
+    pub translates: bool,
     /// True if the interface lets each packet leave at its time.
     pub has_fq: bool,
     /// The reason why the card cannot run a program in native mode.
@@ -83,6 +88,8 @@ pub async fn device(name: &str) -> Result<Device> {
         channels: ask.channels(),
         lro: ask.lro(),
         gro: ask.gro(),
+        strips_vlan: ask.strips_vlan(),
+        translates: forwarding::translates(direction_of(name).0),
         has_fq: interface::has_fq(interface.index).await?,
         obstacle: native::obstacle(&interface),
         own: occupant::of(&interface).await,

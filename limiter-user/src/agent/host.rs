@@ -241,7 +241,7 @@ fn sighting(reader: &Reader, source: &Source, now: u64) -> Option<Sighting> {
 mod tests {
     use std::net::IpAddr;
 
-    use limiter_common::table::key::KeyMask;
+    use limiter_common::table::{key::KeyMask, nat64::Nat64};
 
     use super::*;
     use limiter_config::{DENY, key::address as address_of, lists::BANS};
@@ -264,7 +264,7 @@ mod tests {
             ("254.128.0.1", false),
         ] {
             let address: IpAddr = source.parse().unwrap();
-            let key = mask.key(0, &address_of(address), 0);
+            let key = mask.key(0, &address_of(address), 0, &Nat64::WELL_KNOWN);
             assert_eq!(is_of_one_link(&key), own, "{source}");
         }
     }

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use clap::Args;
-use limiter_common::table::key::SourceKey;
+use limiter_common::table::{key::SourceKey, nat64::Nat64};
 use limiter_config::{
     Direction, Invalid, Key, Parts, Protocol, invalid, key::Packet, lists::address,
     names::direction_of,
@@ -24,6 +24,9 @@ pub struct Asked {
     /// Destination port of the packets, for limits whose key has it
     #[arg(long, value_name = "PORT", requires = "address")]
     pub port: Option<u16>,
+    /// VLAN of the packets, 0 for untagged ones, for limits whose key has it
+    #[arg(long, value_name = "ID", requires = "address", value_parser = clap::value_parser!(u16).range(..0x1000))]
+    pub vlan: Option<u16>,
     /// Source port of the packets, for limits on flows
     #[arg(long, value_name = "PORT", requires = "address")]
     pub from_port: Option<u16>,
@@ -39,6 +42,7 @@ impl Asked {
             source,
             to: None,
             port: None,
+            vlan: None,
             from_port: None,
             protocol: None,
         }
@@ -69,6 +73,7 @@ impl Asked {
     pub fn names_more(&self) -> bool {
         self.to.is_some()
             || self.port.is_some()
+            || self.vlan.is_some()
             || self.from_port.is_some()
             || self.protocol.is_some()
     }
@@ -88,11 +93,12 @@ impl Asked {
         .collect()
     }
 
-    /// The keys of the buckets under one limit, if nothing is [missing](Self::missing): one, or one for each port in
-    /// the table if no port is given. If there is no such port, the key of port 0, which has no bucket.
-    pub fn keys(&self, key: &Key, slot: u32, tables: &Tables) -> Vec<SourceKey> {
-        let first = key.of_packet(slot, &self.packet(), &tables.sets.seed);
-        if !key.by_port || self.port.is_some() {
+    /// The keys of the buckets under one limit, if nothing is [missing](Self::missing): one, or one for each port or VLAN in
+    /// the table if none is given. If there is no such port, the key of port 0, which has no bucket.
+    pub fn keys(&self, key: &Key, slot: u32, tables: &Tables, nat64: &Nat64) -> Vec<SourceKey> {
+        let first = key.of_packet(slot, &self.packet(), &tables.sets.seed, nat64);
+        let has_any = key.by_port && self.port.is_none() || key.by_vlan && self.vlan.is_none();
+        if !has_any {
             return vec![first];
         }
         let without_port = |key: &SourceKey| (key.slot(), key.family(), key.address());
@@ -121,6 +127,7 @@ impl Asked {
             protocol: protocol.0,
             source_port,
             destination_port,
+            vlan: self.vlan.unwrap_or(0),
         }
     }
 }
@@ -152,6 +159,7 @@ mod tests {
         };
         for (key, asked, missing) in [
             ("/32,/64,destination_port", nothing, ""),
+            ("/32,/64,vlan", nothing, ""),
             ("interface", nothing, ""),
             ("destination", nothing, "--to"),
             ("source + destination + destination_port", nothing, "--to"),

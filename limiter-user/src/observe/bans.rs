@@ -91,6 +91,7 @@ impl Bans {
         bans.sort_unstable_by_key(|(prefix, ban)| (*prefix, ban.origin));
         let dropped = attachment.bans.dropped()?;
         let mut held = Vec::new();
+        let nat64 = attachment.record.settings.translators();
         let mut readers = readers(attachment)?;
         readers.retain(|reader| reader.limit.hold.is_some());
         if !readers.is_empty() {
@@ -98,7 +99,7 @@ impl Bans {
                 let reader = readers.iter().find(|reader| reader.slot == key.slot());
                 held.extend(reader.and_then(|reader| {
                     Some(HeldSource {
-                        source: reader.limit.key.show(key),
+                        source: reader.limit.key.show(key, &nat64),
                         limit: reader.limit.name.clone(),
                         left_seconds: reader.held(source)?,
                     })

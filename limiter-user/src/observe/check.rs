@@ -27,6 +27,7 @@ pub fn check(attachment: &Attachment, asked: &Asked) -> Result<Check> {
         let on_list = matches.source.is_empty() || matches.source.iter().any(lists_source);
         matches.holds_version_of(source) && on_list && !matches.unless.iter().any(lists_source)
     };
+    let nat64 = record.settings.translators();
     let new_sources = record.settings.new_sources;
     let second_chance = new_sources.is_some_and(|limit| limit.second_chance);
     let (mut limits, mut missing) = (Vec::new(), Vec::new());
@@ -46,21 +47,23 @@ pub fn check(attachment: &Attachment, asked: &Asked) -> Result<Check> {
             });
             continue;
         }
-        for bucket_key in asked.keys(&key, reader.slot, tables) {
+        for bucket_key in asked.keys(&key, reader.slot, tables, &nat64) {
             let bucket = tables.sets.source(&bucket_key);
             // The clock is read after the bucket. Otherwise a packet in between would seem to come from the future.
             reader.now = clock::now()?;
             let refused = match bucket {
                 None if second_chance => match refused(tables, &bucket_key)? {
-                    None => refused(tables, &SOURCE.key(0, &address(source), 0))?,
+                    None => refused(tables, &SOURCE.key(0, &address(source), 0, &nat64))?,
                     of_key => of_key,
                 },
                 _ => None,
             };
             let shown = match bucket {
-                // The port of such a key is not that of a packet.
-                None if asked.port.is_none() => key.show_source(&bucket_key),
-                _ => key.show(&bucket_key),
+                // The port or VLAN of such a key is not that of a packet.
+                None if asked.port.is_none() && asked.vlan.is_none() => {
+                    key.show_source(&bucket_key, &nat64)
+                }
+                _ => key.show(&bucket_key, &nat64),
             };
             limits.push(CheckedLimit {
                 refused,

@@ -257,10 +257,11 @@ fn sources(
     rate: impl Fn(u64) -> Option<f64>,
 ) -> Result<Vec<TopSource>> {
     let readers = readers(attachment)?;
+    let nat64 = attachment.record.settings.translators();
     let source = |(key, source, since): (SourceKey, Source, Since)| {
         let reader = readers.iter().find(|reader| reader.slot == key.slot())?;
         let limit = &reader.limit;
-        let network = limit.key.network(&key);
+        let network = limit.key.network(&key, &nat64);
         let listed = network.map(|network| decided_by(attachment, network.addr()));
         Some(listed.transpose().map(|listed| {
             let listed = listed.and_then(|(listed, _)| listed);
@@ -271,7 +272,7 @@ fn sources(
             // The drops are counted for the list or the ban.
             let is_counted = !matches!(listed, Some(BAN | DENY));
             TopSource {
-                source: limit.key.show(&key),
+                source: limit.key.show(&key, &nat64),
                 limit: limit.name.clone(),
                 passed_packets: source.passed,
                 dropped_packets: dropped,

@@ -108,7 +108,8 @@ fn control_traffic_limits_come_last() {
     assert_eq!(names, ["one", "control", "control-total"]);
     assert_eq!(config.limits_length, 3);
     assert_eq!(config.candidates.control, [0b001, 0b110]);
-    assert_eq!(config.limits[2].mask, KeyMask::interface());
+    let one_bucket = config.limits[2].mask;
+    assert_eq!(one_bucket, KeyMask::interface());
 
     let (config, names) = compiled_with("[control]\ntotal = \"none\"\n");
     assert_eq!(names, ["one", "control"]);
@@ -126,6 +127,8 @@ fn fast_path_is_only_for_one_unconditional_limit() {
         "key = \"destination\"",
         "key = \"source + destination\"",
         "key = \"flow\"",
+        "key = \"source,vlan\"",
+        "match = { vlan = 20 }",
     ] {
         let text = format!("{ONE}{line}\n");
         assert_eq!(compiled(&text).plain, 0, "{line}");

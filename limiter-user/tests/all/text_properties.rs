@@ -88,14 +88,15 @@ proptest! {
     }
 
     #[test]
-    fn a_key_reads_back(source in bits(), destination in bits(), by_port: bool) {
+    fn a_key_reads_back(source in bits(), destination in bits(), by_port: bool, by_vlan: bool) {
         for parts in [
             Parts::Interface,
             Parts::Source(source),
             Parts::Destination(destination),
             Parts::Pair(source, destination),
         ] {
-            let key = Key { parts, by_port };
+            let by_vlan = by_vlan && !by_port;
+            let key = Key { parts, by_port, by_vlan };
             prop_assert_eq!(key.to_string().parse(), Ok(key));
         }
     }

@@ -120,6 +120,7 @@ impl Opened {
                 source,
                 to: None,
                 port: None,
+                vlan: None,
                 from_port: None,
                 protocol: None,
             };

@@ -2,10 +2,10 @@
 
 use std::net::IpAddr;
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv6Net};
 use limiter_common::{abi::counters::LimitCounters, policy::verdict::Reason};
 use limiter_config::{
-    Direction, Limit, Malformed,
+    Direction, Limit, Malformed, Settings,
     key::{Bits, Parts},
 };
 
@@ -82,6 +82,7 @@ impl Model {
             source,
             destination,
             transport: transport.as_ref(),
+            translators: &translators(&self.settings),
         };
         self.ask(&matching, fields, frame.len(), now)
     }
@@ -274,17 +275,23 @@ struct Fields<'a> {
     /// None for ARP.
     destination: Option<IpAddr>,
     transport: Option<&'a Transport>,
+    /// Prefixes of translators.
+    translators: &'a [Ipv6Net],
 }
 
 impl Fields<'_> {
     /// Name of the source's refusals, whatever the keys of the limits are.
     fn own(&self) -> Id {
-        let bits = Bits { ipv4: 32, ipv6: 64 };
+        let mut bits = Bits { ipv4: 32, ipv6: 64 };
+        if self.translator_of(self.source).is_some() {
+            bits.ipv6 = 128;
+        }
         let owner = Owner {
             source: Some(prefix_of(self.source, bits, true)),
             destination: None,
             flow: None,
             port: None,
+            vlan: None,
         };
         (String::new(), owner)
     }
@@ -314,14 +321,54 @@ impl Fields<'_> {
             _ => 255,
         };
         Owner {
-            source: from.map(|bits| prefix_of(self.source, bits, true)),
+            source: from.map(|bits| prefix_of(self.source, self.bits(bits, self.source), true)),
             destination: destination
                 .zip(self.destination)
-                .map(|(bits, address)| prefix_of(address, bits, false)),
+                .map(|(bits, address)| match parts {
+                    Parts::Destination(_) => prefix_of(address, self.bits(bits, address), false),
+                    _ => prefix_of(address, bits, false),
+                }),
             flow: is_flow.then_some((protocol, source_port)),
             port: (is_flow || limit.key.by_port).then_some(port),
+            vlan: (limit.key.by_vlan)
+                .then(|| self.transport.and_then(|seen| seen.vlan).unwrap_or(0)),
         }
     }
+
+    /// The translator's prefix with this address.
+    fn translator_of(&self, address: IpAddr) -> Option<u8> {
+        let IpAddr::V6(address) = address else {
+            return None;
+        };
+        let around = |prefix: &&Ipv6Net| prefix.contains(&address);
+        self.translators
+            .iter()
+            .find(around)
+            .map(Ipv6Net::prefix_len)
+    }
+
+    /// The lengths for an address: those of IPv4 behind a translator's prefix. RFC 6052 leaves out the ninth byte.
+    fn bits(&self, bits: Bits, address: IpAddr) -> Bits {
+        let Some(prefix) = self.translator_of(address) else {
+            return bits;
+        };
+        let ninth_byte = if prefix <= 64 && prefix + bits.ipv4 > 64 {
+            8
+        } else {
+            0
+        };
+        Bits {
+            ipv6: prefix + bits.ipv4 + ninth_byte,
+            ..bits
+        }
+    }
+}
+
+/// The prefixes of translators under these settings.
+fn translators(settings: &Settings) -> Vec<Ipv6Net> {
+    let named = settings.nat64.iter().map(|translator| translator.0);
+    let well_known = "64:ff9b::/96".parse().unwrap();
+    [well_known].into_iter().chain(named).collect()
 }
 
 /// The prefix of an address. Each neighbour has its own bucket, if the addresses are those of neighbours.

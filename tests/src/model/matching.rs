@@ -28,6 +28,7 @@ pub fn reads_transport(limit: &Limit) -> bool {
     };
     let not = limit.matches.not.as_deref();
     limit.key.by_port
+        || limit.key.by_vlan
         || limit.key.parts == Parts::Flow
         || reads(&limit.matches)
         || not.is_some_and(reads)
@@ -128,7 +129,15 @@ fn transport_holds(matches: &Match, seen: &Transport, unseen: bool) -> bool {
     let sizes: Vec<_> = (matches.payload_length.iter())
         .map(|range| (range.first.min(65_535), range.last.min(65_535)))
         .collect();
+    let vlans: Vec<_> = (matches.vlan.iter())
+        .map(|range| (range.first, range.last))
+        .collect();
+    let right_vlan = match seen.vlan {
+        Some(vlan) => in_one(&vlans, vlan.into()),
+        None => vlans.is_empty(),
+    };
     right_connection
+        && right_vlan
         && (sizes.is_empty()
             || seen
                 .payload_length

@@ -35,6 +35,8 @@ pub struct Owner {
     pub flow: Option<(u8, u16)>,
     /// The destination port, if each has a bucket; 0 for packets without ports.
     pub port: Option<u16>,
+    /// The VLAN, if each has a bucket; 0 for untagged packets.
+    pub vlan: Option<u16>,
 }
 
 /// The limit's name, and the owner.

@@ -73,6 +73,8 @@ pub struct Transport {
     pub payload: Payload,
     /// Number of bytes after the header of UDP, TCP, ICMP or ICMPv6.
     pub payload_length: Field<u32>,
+    /// The VLAN; none for an untagged packet. Tags with id 0 only have a priority.
+    pub vlan: Option<u16>,
 }
 
 /// The payload.
@@ -108,6 +110,7 @@ impl Transport {
         icmp: Field::Unseen,
         payload: Payload::HIDDEN,
         payload_length: Field::Unseen,
+        vlan: None,
     };
 }
 
@@ -134,6 +137,7 @@ pub fn read(frame: &[u8]) -> Seen {
         None => return Seen::NotIp,
     };
     let mut tags = 0;
+    let mut vlan = None;
     while [EtherType::VLAN_TAGGED_FRAME, EtherType::PROVIDER_BRIDGING]
         .contains(&EtherType(ether_type))
     {
@@ -141,6 +145,8 @@ pub fn read(frame: &[u8]) -> Seen {
         if tags > 8 {
             return Seen::TooManyTags;
         }
+        let id = short(frame, offset + 2).map(|tag| tag & 0xfff);
+        vlan = vlan.or(id.filter(|id| *id != 0));
         offset += 4;
         ether_type = match short(frame, offset) {
             Some(ether_type) => ether_type,
@@ -148,9 +154,13 @@ pub fn read(frame: &[u8]) -> Seen {
         };
     }
     let rest = &frame[offset + 2..];
+    let tagged = |mut ip: Ip| {
+        ip.transport.vlan = vlan;
+        Seen::Ip(ip)
+    };
     match EtherType(ether_type) {
-        EtherType::IPV4 => ipv4(rest).map_or(Seen::Malformed, Seen::Ip),
-        EtherType::IPV6 => ipv6(rest).map_or(Seen::Malformed, Seen::Ip),
+        EtherType::IPV4 => ipv4(rest).map_or(Seen::Malformed, tagged),
+        EtherType::IPV6 => ipv6(rest).map_or(Seen::Malformed, tagged),
         // RFC 826: 8 bytes of fixed fields, the sender's hardware address, and the sender's protocol address.
         EtherType::ARP => match rest.get(14..18) {
             Some(sender) => Seen::Arp([sender[0], sender[1], sender[2], sender[3]].into()),

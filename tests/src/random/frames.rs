@@ -57,7 +57,8 @@ fn tags(u: &mut Unstructured<'_>, frame: &mut Vec<u8>) -> Result<()> {
     for _ in 0..number {
         let kind: u16 = *u.choose(&[0x8100, 0x8100, 0x88a8, 0x88a8, 0x9100])?;
         frame.extend(kind.to_be_bytes());
-        frame.extend(u.arbitrary::<[u8; 2]>()?);
+        let tag: u16 = *u.choose(&[0, 20, 0x4014, 21, 0xe000, 0xffff])?;
+        frame.extend(mostly(u, tag)?.to_be_bytes());
     }
     Ok(())
 }

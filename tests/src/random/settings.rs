@@ -6,7 +6,7 @@ use fastrand::Rng;
 use ipnet::IpNet;
 use limiter_config::{
     Adaptive, Algorithm, Control, Direction, Exempt, Key, Limit, Lists, Malformed, Match, Mode,
-    NewSources, Rate, Settings, Unit,
+    NewSources, Rate, Settings, Translator, Unit,
     adaptive::When,
     lists::Prefixes,
     matches::{Destination, Hex, IpVersion, Payload, PortRange},
@@ -24,10 +24,11 @@ pub const IPV4: [Ipv4Addr; 3] = [
     Ipv4Addr::new(10, 1, 2, 3),
 ];
 /// IPv6 addresses that lists and packets are near to.
-pub const IPV6: [Ipv6Addr; 3] = [
+pub const IPV6: [Ipv6Addr; 4] = [
     Ipv6Addr::new(0x2001, 0xdb8, 1, 2, 3, 4, 5, 6),
     Ipv6Addr::new(0x2001, 0xdb8, 1, 3, 0, 0, 0, 1),
     Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1),
+    Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0xc000, 0x207),
 ];
 /// Ports that ranges and packets are near to.
 pub const PORTS: [u16; 10] = [0, 1, 22, 53, 67, 68, 443, 546, 5_300, u16::MAX];
@@ -89,6 +90,7 @@ fn several(rng: &mut Rng, sources: u32) -> Settings {
         },
         // Uses a copy of the generator, so that this field does not affect the others.
         control: control(&mut rng.clone()),
+        nat64: translators(&mut rng.clone()),
         malformed: *one(rng, &[Malformed::Drop, Malformed::Drop, Malformed::Pass]),
         shadow: percent(rng, 10),
         lists,
@@ -105,6 +107,7 @@ pub fn changed(rng: &mut Rng, old: &Settings) -> Settings {
     loop {
         let mut new = settings(rng, old.max_sources);
         new.new_sources = old.new_sources;
+        new.nat64 = old.nat64.clone();
         (new.mode, new.direction) = (old.mode, old.direction);
         if percent(rng, 40) {
             new.lists = old.lists.clone();
@@ -160,6 +163,18 @@ fn control(rng: &mut Rng) -> Control {
         burst: percent(rng, 50).then(|| one(rng, &["1", "3", "40"]).parse().unwrap()),
         total: total.parse().ok(),
     }
+}
+
+/// Prefixes around the addresses of packets.
+fn translators(rng: &mut Rng) -> Vec<Translator> {
+    let some = [
+        "2001:db8::/32",
+        "2001:db8:1::/48",
+        "2001:db8:1:2::/64",
+        "2001:db8:1:2:3:4::/96",
+    ];
+    let prefix = one(rng, &some).parse().unwrap();
+    if rng.bool() { vec![prefix] } else { Vec::new() }
 }
 
 /// A prefix that contains one of the addresses, or is next to it.
@@ -234,6 +249,9 @@ fn limit(rng: &mut Rng, name: &str, lists: &Lists) -> Limit {
             "source/0,/10 + destination/32,/64",
             "flow",
             "flow",
+            "/32,/64,vlan",
+            "interface,vlan",
+            "source + destination + vlan",
         ],
     )
     .parse()
@@ -353,6 +371,7 @@ fn fields(rng: &mut Rng, lists: &Lists) -> Match {
         ),
         payload: percent(rng, 12).then(|| payload(rng)),
         payload_length: some_of_these(&mut apart, 12, &["0", "0-8", "1-20", "12-", "20-100"]),
+        vlan: some_of_these(&mut apart, 10, &["20", "1-20", "0", "21-4095", "4095"]),
         established: percent(&mut apart, 12).then(|| apart.bool()),
         not: None,
     }

@@ -16,7 +16,8 @@ use limiter_kernel::{
         set::{Lasts, Wanted},
         trial,
     },
-    sys::{bpf::Place, requirements},
+    probe,
+    sys::{XdpMode, bpf::Place, requirements},
 };
 
 use super::{
@@ -31,7 +32,7 @@ use crate::{
     },
     kept,
     observe::collect,
-    plan::doctor::proof,
+    plan::doctor::{self, forwarding, proof, vlan},
     show,
 };
 
@@ -151,9 +152,28 @@ async fn shown(interface: &str) -> Result<String, Error> {
     {
         note(&format!("{interface}: {}: {advice}", finding.found));
     }
+    warn_of_hidden(interface, &attachment).await;
     let shown = collect::interface(&attachment, AGENT).await?;
     let undo = format!("  undo     limiter detach {interface}\n");
     Ok(show::status::interface(&shown) + &undo)
+}
+
+/// Warns of packets that the limits see as something else: of forwarded connections, and of VLANs.
+async fn warn_of_hidden(interface: &str, attachment: &Attachment) {
+    let Ok(device) = probe::device(interface).await else {
+        return;
+    };
+    let settings = &attachment.record.settings;
+    let mode = match attachment.mode {
+        XdpMode::Tc => doctor::Mode::Tc,
+        _ => doctor::Mode::Native,
+    };
+    let found = [forwarding(settings, &device), vlan(settings, &device, mode)];
+    for finding in found.into_iter().flatten() {
+        if let Some(advice) = finding.advice {
+            note(&format!("{interface}: {}: {advice}", finding.found));
+        }
+    }
 }
 
 /// Returns true if this is what was asked for, and for good.

@@ -89,9 +89,10 @@ fn forget_under(
     asked: &Asked,
 ) -> Result<u64, String> {
     let (tables, source) = (&attachment.tables, asked.source);
+    let nat64 = attachment.record.settings.translators();
     let missing = asked.missing(key);
     if missing.is_empty() {
-        let keys = asked.keys(key, slot, tables);
+        let keys = asked.keys(key, slot, tables, &nat64);
         let count = keys.iter().filter(|key| tables.sets.forget(key)).count();
         return Ok(count as u64);
     }

@@ -163,12 +163,13 @@ fn end_holds(attachment: &Attachment, prefix: &IpNet) -> Result<bool> {
         return Ok(false);
     }
     let asked = Asked::about(prefix.addr()).under(&attachment.interface.name);
+    let nat64 = attachment.record.settings.translators();
     let sets = &attachment.tables.sets;
     let mut any = false;
     for reader in readers(attachment)? {
         let key = &reader.limit.key;
         if reader.limit.hold.is_some() && asked.missing(key).is_empty() {
-            for key in asked.keys(key, reader.slot, &attachment.tables) {
+            for key in asked.keys(key, reader.slot, &attachment.tables, &nat64) {
                 let held = sets.source(&key).and_then(|source| reader.held(&source));
                 any |= held.is_some() && sets.forget(&key);
             }

@@ -3,7 +3,7 @@ use limiter_kernel::{Attachment, probe, sys::requirements};
 
 use crate::{
     cli::shared::{answer, interface},
-    plan::doctor::{bursts, diagnose, proof, room},
+    plan::doctor::{bursts, diagnose, forwarding, proof, room, vlan},
     show,
 };
 
@@ -31,6 +31,14 @@ pub async fn run(arguments: Doctor) -> anyhow::Result<()> {
         diagnosis
             .findings
             .extend(bursts(interface, &record.settings, frames));
+        if let Ok(device) = &device {
+            let settings = &record.settings;
+            let found = [
+                forwarding(settings, device),
+                vlan(settings, device, diagnosis.mode),
+            ];
+            diagnosis.findings.extend(found.into_iter().flatten());
+        }
         let driver = device.ok().and_then(|device| device.driver);
         let has_cookies = requirements::has_syn_cookies();
         let unanswered = attachment.unanswered();

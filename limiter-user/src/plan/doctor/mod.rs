@@ -9,7 +9,7 @@ use serde::Serialize;
 
 pub use finding::{Finding, Level, Mode};
 use finding::{error, ok, warning};
-use limiter_config::{Limit, Settings, Unit, table_warning::ADVICE};
+use limiter_config::{Limit, Settings, Unit, names::direction_of, table_warning::ADVICE};
 use limiter_kernel::{
     Error,
     probe::{Device, Machine},
@@ -89,6 +89,42 @@ pub fn proof(
         ok("SYNs of new sources get answers")
     };
     settings.has_proof().then(|| finding.of("proof"))
+}
+
+/// Judges `established` of the limits in force on a host that forwards connections.
+pub fn forwarding(settings: &Settings, device: &Device) -> Option<Finding> {
+    if !settings.exempt.established || !device.translates {
+        return None;
+    }
+    let finding = warning(
+        "this host forwards connections with translated addresses (NAT), such as those of containers, and `established` does not know these: limits apply to all their packets",
+        "see docs/containers.md, connections of containers",
+    );
+    Some(finding.of("forwarding"))
+}
+
+/// Judges limits in force that use VLANs, in this mode.
+pub fn vlan(settings: &Settings, device: &Device, mode: Mode) -> Option<Finding> {
+    let uses_vlan = |limit: &Limit| {
+        limit.key.by_vlan || limit.matches.all().any(|matches| !matches.vlan.is_empty())
+    };
+    if !settings.limits.iter().any(uses_vlan) {
+        return None;
+    }
+    let name = direction_of(&device.interface.name).0;
+    let finding = match (mode, device.strips_vlan) {
+        (Mode::Tc, _) => ok("limits see the tag, also if the card has taken it off the frame"),
+        (_, Some(false)) => ok("the tag is in the frame, and limits see it"),
+        (_, Some(true)) => warning(
+            "the interface takes VLAN tags off frames, and limits on VLANs see such packets as untagged",
+            format!("`ethtool -K {name} rxvlan off`, or mode = \"tc\""),
+        ),
+        (_, None) => warning(
+            "the driver does not say whether it takes VLAN tags off frames: limits on VLANs would see such packets as untagged",
+            format!("`ethtool -k {name}` (rx-vlan-offload), or mode = \"tc\""),
+        ),
+    };
+    Some(finding.of("vlan"))
 }
 
 impl Diagnosis {

@@ -44,6 +44,8 @@ fn card() -> Device {
         }),
         lro: Some(false),
         gro: Some(true),
+        strips_vlan: Some(true),
+        translates: false,
         has_fq: false,
         obstacle: None,
         own: Ok(None),
@@ -228,6 +230,48 @@ fn tunnels_are_judged_by_their_packets_and_not_by_the_driver() {
         (diagnosis.mode, diagnosis.problems().len()),
         (Mode::Unknown, 1)
     );
+}
+
+#[test]
+fn limits_in_force_are_judged_by_what_their_interface_hides() {
+    let file = |lines: &str| {
+        let text = format!("{lines}[[limit]]\nname = \"a\"\nrate = 5\n");
+        limiter_config::file::parse(&text, std::path::Path::new(""))
+            .unwrap()
+            .settings
+    };
+    let established = file("exempt = [\"established\"]\n");
+    let container_host = Device {
+        translates: true,
+        ..card()
+    };
+    assert_eq!(forwarding(&established, &card()), None);
+    assert_eq!(forwarding(&file(""), &container_host), None);
+    let finding = forwarding(&established, &container_host).unwrap();
+    assert_eq!(finding.level, Level::Warning);
+    assert!(finding.found.contains("containers"), "{finding:?}");
+
+    let by_vlan = |line: &str| {
+        let mut settings = file("");
+        settings.limits[0] =
+            file(&format!("[[limit]]\nname = \"b\"\nrate = 5\n{line}\n")).limits[0].clone();
+        settings
+    };
+    let [key, matching] = ["key = \"source,vlan\"", "match = { not = { vlan = 20 } }"].map(by_vlan);
+    let plain = Device {
+        strips_vlan: Some(false),
+        ..card()
+    };
+    for (settings, device, mode, level) in [
+        (&key, card(), Mode::Native, Some(Level::Warning)),
+        (&matching, card(), Mode::Generic, Some(Level::Warning)),
+        (&key, card(), Mode::Tc, Some(Level::Ok)),
+        (&matching, plain, Mode::Native, Some(Level::Ok)),
+        (&file(""), card(), Mode::Native, None),
+    ] {
+        let finding = vlan(settings, &device, mode);
+        assert_eq!(finding.as_ref().map(|f| f.level), level, "{finding:?}");
+    }
 }
 
 #[test]

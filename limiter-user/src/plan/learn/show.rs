@@ -1,6 +1,9 @@
 //! Writes a proposal as a configuration file, with the reasons in comments.
 
-use limiter_common::table::key::{Address, SourceKey};
+use limiter_common::table::{
+    key::{Address, SourceKey},
+    nat64::Nat64,
+};
 use limiter_config::{Key, file};
 
 use super::{Proposal, Watched};
@@ -85,5 +88,6 @@ fn why(proposal: &Proposal) -> Vec<String> {
 
 /// The text for a source.
 pub fn source_text(source: &Address) -> String {
-    Key::default().show(&SourceKey::new(source.family, source.words, 0, 0))
+    let key = SourceKey::new(source.family, source.words, 0, 0);
+    Key::default().show(&key, &Nat64::WELL_KNOWN)
 }

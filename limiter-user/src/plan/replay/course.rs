@@ -64,7 +64,7 @@ impl<'a> Course<'a> {
             counters: Counters::default(),
             other_direction: KernelCount::default(),
             undirected: 0,
-            sources: Sources::new(&compiled.settings.limits),
+            sources: Sources::new(&compiled.settings),
             truncated: 0,
             times: None,
         }

@@ -4,9 +4,12 @@ use std::{cmp::Reverse, collections::HashMap};
 
 use limiter_common::{
     policy::verdict::Reason,
-    table::key::{Address, KeyMask, SourceKey},
+    table::{
+        key::{Address, KeyMask, SourceKey},
+        nat64::Nat64,
+    },
 };
-use limiter_config::{Key, Limit, Parts, key::Bits};
+use limiter_config::{Key, Parts, Settings, key::Bits};
 
 /// Minimum number of sources kept. The maximum is twice as many.
 const KEPT: usize = 1 << 16;
@@ -34,6 +37,7 @@ impl SourceCounters {
 pub struct Sources {
     key: Key,
     mask: KeyMask,
+    nat64: Nat64,
     counters: HashMap<SourceKey, SourceCounters>,
     /// Packets of the sources that were dropped to make room.
     others: u64,
@@ -41,7 +45,8 @@ pub struct Sources {
 
 impl Sources {
     /// Creates an empty collection. Sources are as fine as the finest key of the limits.
-    pub fn new(limits: &[Limit]) -> Self {
+    pub fn new(settings: &Settings) -> Self {
+        let (limits, nat64) = (&settings.limits, settings.translators());
         let prefixes = limits.iter().filter_map(|limit| match limit.key.parts {
             Parts::Interface | Parts::Destination(_) => None,
             Parts::Source(bits) | Parts::Pair(bits, _) => Some(bits),
@@ -54,9 +59,11 @@ impl Sources {
         let key = finest.map_or_else(Key::default, |bits| Key {
             parts: Parts::Source(bits),
             by_port: false,
+            by_vlan: false,
         });
         Self {
-            mask: key.mask(),
+            mask: key.mask(&nat64),
+            nat64,
             key,
             counters: HashMap::new(),
             others: 0,
@@ -65,7 +72,7 @@ impl Sources {
 
     /// Counts a packet of a source.
     pub fn count(&mut self, source: &Address, reason: Reason) {
-        let key = self.mask.key(0, source, 0);
+        let key = self.mask.key(0, source, 0, &self.nat64);
         let counters = self.counters.entry(key).or_default();
         counters.passed += u64::from(reason.passes());
         counters.dropped += u64::from(!reason.passes());
@@ -96,7 +103,7 @@ impl Sources {
         });
         let sources = all
             .into_iter()
-            .map(|(key, counters)| (self.key.show_source(&key), counters));
+            .map(|(key, counters)| (self.key.show_source(&key, &self.nat64), counters));
         (sources.collect(), self.others)
     }
 }
@@ -105,11 +112,11 @@ impl Sources {
 mod tests {
     use limiter_common::{policy::verdict::Reason, table::key::Address};
 
-    use super::{KEPT, Sources};
+    use super::{KEPT, Settings, Sources};
 
     #[test]
     fn busiest_sources_are_kept_within_bounded_memory() {
-        let mut sources = Sources::new(&[]);
+        let mut sources = Sources::new(&Settings::default());
         let busy = Address::ipv4(u32::from_ne_bytes([192, 0, 2, 7]));
         let many = u32::try_from(5 * KEPT).unwrap();
         for number in 0..many {
@@ -129,7 +136,7 @@ mod tests {
     #[test]
     fn sources_with_equal_counts_have_one_order() {
         for _ in 0..20 {
-            let mut sources = Sources::new(&[]);
+            let mut sources = Sources::new(&Settings::default());
             for address in [Address::ipv6([0, 0]), Address::ipv4(0)] {
                 sources.count(&address, Reason::Admitted);
             }

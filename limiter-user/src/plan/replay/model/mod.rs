@@ -103,6 +103,7 @@ impl Model {
                 model,
                 evaluation,
                 |packet| self.connected && packet.info.has_ports(),
+                |_| false,
                 |_| FIRST,
             ),
             Err(reason) => apply_shadow(model, reason),
