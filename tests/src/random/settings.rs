@@ -218,7 +218,7 @@ fn limit(rng: &mut Rng, name: &str, lists: &Lists) -> Limit {
     let rates = if by_bytes {
         ["64kbit", "1mbit", "9bit", "10mbit", "400gbit", "100kbit"]
     } else {
-        ["1/h", "5/s", "3/s", "10/6s", "1/d", "1M/s"]
+        ["1/h", "5/s", "3/s", "2/6s", "1/d", "1M/s"]
     };
     let bursts = if by_bytes {
         ["1522b", "2000b", "4kb", "64kb", "3043"]
