@@ -12,7 +12,7 @@ use ipnet::IpNet;
 use maxminddb::{MaxMindDbError, Reader, WithinOptions};
 use serde::de::IgnoredAny;
 
-use super::{Invalid, Prefixes, Text, invalid};
+use super::{Invalid, Prefixes, Text, as_text, invalid};
 use crate::files;
 
 /// The longest database in bytes.
@@ -80,6 +80,8 @@ impl Text for System {
         self.0.to_string()
     }
 }
+
+as_text!(Country, System);
 
 /// Reads the prefixes of countries and autonomous systems: the fewest that have all their addresses.
 /// Fails if the database cannot be read, or has no prefixes of one of them.
