@@ -84,7 +84,7 @@ proptest! {
                 let evaluation = &mut cpus[cpu];
                 evaluation.begin(length);
                 evaluation.info.source = address(1);
-                match evaluate(&&row, evaluation, |_| false, |_| 0) {
+                match evaluate(&&row, evaluation, |_| false, |_| false, |_| 0) {
                     Reason::Admitted => {
                         prop_assert!(whole.admits(now, cost), "more than burst + rate × t");
                         whole.charge(now, cost);

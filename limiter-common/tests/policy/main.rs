@@ -30,7 +30,7 @@ fn offer<'a>(row: &Row<'a>, last: u8, meanwhile: &'a Meanwhile<'a>) -> Reason {
 fn offer_after(evaluation: &mut Evaluation, row: &Row<'_>, last: u8) -> Reason {
     evaluation.begin(100);
     evaluation.info.source = address(last);
-    evaluate(&row, evaluation, |_| false, |_| 0)
+    evaluate(&row, evaluation, |_| false, |_| false, |_| 0)
 }
 
 fn passed(row: &Row<'_>, index: usize) -> u64 {
