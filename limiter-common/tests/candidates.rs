@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use limiter_common::{
     abi::rules::{
-        ANY, ANYWHERE, DESTINATION_PORT, FIELDS, FIRST_FRAGMENT, LATER_FRAGMENT, LENGTH,
-        LIMITS_MAX, Limit, Match, NONE, RANGES_MAX, Range, SOURCE_PORT, WHOLE,
+        ANY, ANYWHERE, CONTROL_KINDS, CONTROL_ROUTING, DESTINATION_PORT, FIELDS, FIRST_FRAGMENT,
+        LATER_FRAGMENT, LENGTH, LIMITS_MAX, Limit, Match, NONE, RANGES_MAX, Range, SOURCE_PORT,
+        WHOLE,
     },
     plain::Plain as _,
     policy::{PacketInfo, bits::SPLIT_MAX, candidates::Candidates},
@@ -26,7 +27,8 @@ fn holds(matches: &Match, (packet, lists): Packet) -> bool {
         let is_in = |range: &Range| range.first() <= value && value <= range.last();
         ranges.is_empty() || value == ANY || ranges.iter().any(is_in)
     };
-    matches.control == packet.control
+    let kinds = [matches.control, packet.control];
+    (kinds == [0, 0] || matches.control & packet.control != 0)
         && (matches.family == 0 || matches.family == packet.source.family)
         && (matches.protocol == ANY || [ANY, matches.protocol].contains(&packet.protocol))
         && matches.fragments & packet.fragment != 0
@@ -66,7 +68,7 @@ fn protocols() -> impl Strategy<Value = u32> {
 
 fn limits() -> impl Strategy<Value = Limit> {
     let first = (
-        prop_oneof![9 => Just(0), 1 => Just(1_u32)],
+        prop_oneof![9 => Just(0), 1 => 1..=CONTROL_KINDS],
         prop_oneof![Just(0), Just(IPV4), Just(IPV6)],
         protocols(),
         1..=(WHOLE | FIRST_FRAGMENT | LATER_FRAGMENT),
@@ -110,7 +112,7 @@ fn limits() -> impl Strategy<Value = Limit> {
 fn packets() -> impl Strategy<Value = Packet> {
     let port = || prop_oneof![4 => ports().prop_map(u32::from), 1 => Just(ANY), 1 => Just(NONE)];
     (
-        0..=1_u32,
+        0..=CONTROL_ROUTING,
         prop_oneof![Just(IPV4), Just(IPV6)],
         protocols(),
         prop_oneof![

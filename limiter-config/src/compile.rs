@@ -7,9 +7,9 @@ use limiter_common::{
     abi::{
         Config, Listed,
         rules::{
-            self, NEEDS_CONNECTION, NEEDS_DESTINATION, NEEDS_HOLD, NEEDS_PACE, NEEDS_PAIR,
-            NEEDS_SCALE, NEEDS_SOURCE_LISTS, NEEDS_TRANSPORT, NEEDS_VLAN, NewSourceQuota, ON_ALLOW,
-            ON_DENY,
+            self, NEEDS_BFD, NEEDS_CONNECTION, NEEDS_CONTROL, NEEDS_DESTINATION, NEEDS_HOLD,
+            NEEDS_OSPF, NEEDS_PACE, NEEDS_PAIR, NEEDS_SCALE, NEEDS_SOURCE_LISTS, NEEDS_TRANSPORT,
+            NEEDS_VLAN, NEEDS_VRRP, NewSourceQuota, ON_ALLOW, ON_DENY,
         },
     },
     arithmetic::{
@@ -20,10 +20,8 @@ use limiter_common::{
 };
 
 use super::{
-    Direction, Invalid, Key, Limit, Lists, Malformed, Match, NewSources, Prefixes, Proof, Settings,
-    TierBits,
-    control::is_control,
-    ensure,
+    Direction, Exempt, Invalid, Key, Limit, Lists, Malformed, Match, NewSources, Prefixes, Proof,
+    Settings, TierBits, control, ensure,
     key::Parts,
     new_sources::{ANSWERS, SECOND_CHANCES},
     shares::{self, Shares},
@@ -88,10 +86,7 @@ impl Settings {
         let constants = &mut *config;
         (constants.candidates).fill(&constants.limits[..limits.len()]);
         config.needs = limits.iter().fold(0, |needs, limit| needs | limit.needs());
-        if self.exempt.control {
-            // Neighbour discovery and DHCP are recognised by fields of the transport header.
-            config.needs |= NEEDS_TRANSPORT;
-        }
+        config.needs |= self.exempt.needs();
         if self.exempt.established {
             // Sockets are looked up by addresses and ports.
             config.needs |= NEEDS_TRANSPORT | NEEDS_DESTINATION | NEEDS_CONNECTION;
@@ -114,7 +109,7 @@ impl Settings {
         let alone = matches!(slots, [slot] if slot.number == FIRST_SLOT);
         let only = matches!(&self.limits[..], [limit] if limit.matches.is_everything() && !limit.shadow && limit.key.needs() == 0 && limit.hold.is_none() && limit.adaptive.is_none());
         let inward = self.direction == Direction::In;
-        alone && only && inward && self.lists.are_empty() && !self.exempt.control
+        alone && only && inward && self.lists.are_empty() && !self.exempt.has_control()
     }
 }
 
@@ -123,6 +118,20 @@ impl Settings {
 #[inline(never)]
 fn no_constants() -> Box<Config> {
     Box::new(Config::NONE)
+}
+
+impl Exempt {
+    /// Bits of what is recognised of packets, by fields of the transport header.
+    fn needs(self) -> u32 {
+        let kinds = [
+            (self.control, NEEDS_CONTROL),
+            (self.vrrp, NEEDS_VRRP),
+            (self.ospf, NEEDS_OSPF),
+            (self.bfd, NEEDS_BFD),
+        ];
+        let exempt = kinds.into_iter().filter(|(is_exempt, _)| *is_exempt);
+        exempt.fold(0, |needs, (_, bit)| needs | bit | NEEDS_TRANSPORT)
+    }
 }
 
 impl Limit {
@@ -164,7 +173,7 @@ fn compile_limit(
     past[..past_length].copy_from_slice(&slot.past[..past_length]);
     Ok(rules::Limit {
         matches: rules::Match {
-            control: is_control(&limit.name).into(),
+            control: control::kinds(&limit.name),
             ..limit.matches.compile(bits)?
         },
         except: match &limit.matches.not {

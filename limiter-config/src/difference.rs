@@ -30,10 +30,10 @@ pub fn difference(old: &Settings, new: &Settings, frame_max: u64) -> Vec<String>
     if changes.is_empty() && names(old) != names(new) {
         changes.push("order of the limits".to_owned());
     }
-    if old.exempt.control && new.exempt.control {
-        let (old, new) = (old.control.limits(), new.control.limits());
-        changes.extend(limits_of(&old, &new, frame_max, true));
-    }
+    // The limits on traffic that is exempt in one of them only are told by `exempt`.
+    let both = old.exempt.and(new.exempt);
+    let [before, after] = [old, new].map(|settings| settings.control.limits(both));
+    changes.extend(limits_of(&before, &after, frame_max, true));
     lists(&mut changes, &old.lists, &new.lists);
     for name in old.fleet_lists.union(&new.fleet_lists) {
         let scope = [old, new].map(|settings| {

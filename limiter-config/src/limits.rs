@@ -1,41 +1,48 @@
 //! All limits of an interface: the configured ones, and the built-in ones on control traffic.
 
 use super::{
-    Burst, Control, Key, Limit, Settings,
-    control::{CONTROL_LIMIT, CONTROL_TOTAL},
+    Burst, Control, Exempt, Key, Limit, Rate, Settings,
+    control::{CONTROL_LIMIT, CONTROL_ROUTES, CONTROL_TOTAL},
 };
 
 impl Settings {
     /// All limits: the configured ones, and those on control traffic if that is exempt from them.
     pub fn all_limits(&self) -> Vec<Limit> {
         let mut limits = self.limits.clone();
-        if self.exempt.control {
-            limits.extend(self.control.limits());
-        }
+        limits.extend(self.control.limits(self.exempt));
         limits
     }
 }
 
 impl Control {
-    /// The limits on control traffic, each source's first: a neighbour above both is reported as above its own.
-    pub fn limits(&self) -> Vec<Limit> {
-        let each = Limit {
-            burst: Some(self.burst()),
-            ..Limit::new(CONTROL_LIMIT, self.rate)
+    /// The limits on control traffic that is exempt, those of each source first: a neighbour above its own and the total is
+    /// reported as above its own.
+    pub fn limits(&self, exempt: Exempt) -> Vec<Limit> {
+        let each = |name, rate, burst: Option<Burst>| Limit {
+            burst: Some(burst.unwrap_or_else(|| two_seconds(rate))),
+            ..Limit::new(name, rate)
         };
         let total = self.total.map(|rate| Limit {
             key: Key::INTERFACE,
             ..Limit::new(CONTROL_TOTAL, rate)
         });
-        [Some(each), total].into_iter().flatten().collect()
+        let link = each(CONTROL_LIMIT, self.rate, self.burst);
+        let routing = each(CONTROL_ROUTES, self.routing, None);
+        let limits = [
+            Some(link).filter(|_| exempt.control),
+            Some(routing).filter(|_| exempt.has_routing()),
+            total.filter(|_| exempt.has_control()),
+        ];
+        limits.into_iter().flatten().collect()
     }
+}
 
-    fn burst(&self) -> Burst {
-        const TWO_SECONDS: u64 = 2_000_000_000;
-        let time = self.rate.period_ns.max(TWO_SECONDS);
-        self.burst.unwrap_or_else(|| Burst {
-            tokens: self.rate.tokens_in(time).max(1),
-            unit: None,
-        })
+/// The packets of two seconds at this rate, or of its period if that is longer.
+fn two_seconds(rate: Rate) -> Burst {
+    const TWO_SECONDS: u64 = 2_000_000_000;
+    let time = rate.period_ns.max(TWO_SECONDS);
+    Burst {
+        tokens: rate.tokens_in(time).max(1),
+        unit: None,
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     Direction, Invalid, NONE,
-    control::{CONTROL_LIMIT, CONTROL_TOTAL, is_control},
+    control::{CONTROL_LIMIT, CONTROL_ROUTES, CONTROL_TOTAL, is_control},
     ensure, invalid,
     reader::{Section, Setting, array, quoted, text},
 };
@@ -31,7 +31,7 @@ pub fn fleet(text: &str) -> Result<String, Invalid> {
         "'{NONE}' stands for no fleet: write another name, or leave the fleet out"
     );
     name(text).map(|()| text.to_owned()).map_err(|_| {
-        invalid!("'{}' is not the name of a fleet: write 1 to {NAME_LONGEST} letters, digits, '-', '_' or '.', and not '{CONTROL_LIMIT}' or '{CONTROL_TOTAL}'", text.escape_debug())
+        invalid!("'{}' is not the name of a fleet: write 1 to {NAME_LONGEST} letters, digits, '-', '_' or '.', and not '{CONTROL_LIMIT}', '{CONTROL_ROUTES}' or '{CONTROL_TOTAL}'", text.escape_debug())
     })
 }
 

@@ -5,8 +5,10 @@ use std::{cmp::Ordering, collections::BTreeSet};
 use limiter_common::arithmetic::quota::Quota;
 
 use super::{
-    ALLOW, Algorithm, Control, DENY, Destination, Direction, Invalid, Limit, Match, Proof,
-    Protocol, Rate, Scope, Settings, Unit, invalid,
+    ALLOW, Algorithm, Control, DENY, Destination, Direction, Exempt, Invalid, Limit, Match, Proof,
+    Protocol, Rate, Scope, Settings, Unit,
+    control::{CONTROL_LIMIT, CONTROL_ROUTES},
+    invalid,
     lists::{BANS, TIERS_MAX},
     matches::{Payload, check_count},
     names,
@@ -87,7 +89,7 @@ impl Settings {
         problems.part = Part::Whole;
         self.check_whole(&mut problems);
         problems.part = Part::Control;
-        self.control.check(&mut problems);
+        self.control.check(self.exempt, &mut problems);
         let mut names = BTreeSet::new();
         for (index, limit) in self.limits.iter().enumerate() {
             problems.part = Part::Limit(index);
@@ -188,30 +190,46 @@ fn no_fleet(shared: &str) -> String {
 
 impl Control {
     /// Checks the rates and bursts.
-    fn check(&self, problems: &mut Problems) {
+    fn check(&self, exempt: Exempt, problems: &mut Problems) {
         let in_packets = |rate: Rate| match rate.unit {
             Unit::Packets => Ok(()),
             Unit::Bytes => Err(invalid!(
                 "control traffic is counted in packets, and {rate} is in bits: write a rate as in 100/s"
             )),
         };
-        let (rate, total) = (in_packets(self.rate), self.total.map_or(Ok(()), in_packets));
-        if rate.is_err() || total.is_err() {
-            problems.add("rate", rate);
-            problems.add("total", total);
+        let rates = [
+            ("rate", Some(self.rate)),
+            ("routing", Some(self.routing)),
+            ("total", self.total),
+        ];
+        let rates = rates.map(|(key, rate)| (key, rate.map_or(Ok(()), in_packets)));
+        if rates.iter().any(|(_, rate)| rate.is_err()) {
+            for (key, rate) in rates {
+                problems.add(key, rate);
+            }
             return;
         }
-        if let Some(total) = self.total {
-            let is_less = total.compare(&self.rate) == Some(Ordering::Less);
+        for limit in self.limits(exempt) {
+            let key = match limit.name.as_str() {
+                CONTROL_LIMIT => "burst",
+                CONTROL_ROUTES => "routing",
+                _ => "total",
+            };
+            problems.add(key, limit.quota(1));
+        }
+        let rates = [
+            (exempt.control, self.rate),
+            (exempt.has_routing(), self.routing),
+        ];
+        let rates = rates.into_iter().filter(|(is_exempt, _)| *is_exempt);
+        let Some(total) = self.total else { return };
+        for (_, rate) in rates {
+            let is_less = total.compare(&rate) == Some(Ordering::Less);
             problems.check(is_less, "total", || {
                 format!(
-                    "{total} for all sources is less than the rate of one source: write at least {}",
-                    self.rate
+                    "{total} for all sources is less than the rate of one source: write at least {rate}"
                 )
             });
-        }
-        for (limit, key) in self.limits().iter().zip(["burst", "total"]) {
-            problems.add(key, limit.quota(1));
         }
     }
 }

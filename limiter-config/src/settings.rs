@@ -40,8 +40,8 @@ crate::keys! {
         /// below `/var/lib/limiter`. Default: `false`.
         keep_bans: bool;
         /// Packets that are exempt from the limits: `"established"` (packets of connections of the host's own sockets),
-        /// `"control"` (ARP, neighbour discovery and DHCP, which have limits of their own), or an array of both.
-        /// Default: none.
+        /// `"control"` (ARP, neighbour discovery, DHCP and group membership, which have limits of their own), `"vrrp"`,
+        /// `"ospf"` and `"bfd"` (which have a limit of their own), or an array of these. Default: none.
         exempt: Exempt;
         /// Prefixes that translators (NAT64, SIIT-DC) put in front of IPv4 addresses, as in `"2001:db8:64::/96"`, or an array
         /// of up to 3, with 96, 64, 56, 48, 40 or 32 bits. Each IPv4 address behind a prefix is a source of its own, by the

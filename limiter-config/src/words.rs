@@ -45,8 +45,14 @@ pub enum Algorithm {
 pub enum Exemption {
     /// Packets of connections of the host's own sockets.
     Established,
-    /// ARP, neighbour discovery and DHCP, which have limits of their own.
+    /// ARP, neighbour discovery, DHCP and group membership, which have limits of their own.
     Control,
+    /// VRRP, which has a limit of its own.
+    Vrrp,
+    /// OSPF, which has a limit of its own.
+    Ospf,
+    /// BFD, which has a limit of its own.
+    Bfd,
 }
 
 /// The packets that are exempt from the limits.
@@ -54,25 +60,64 @@ pub enum Exemption {
 pub struct Exempt {
     /// True if packets of connections of the host's own sockets pass instead of being dropped.
     pub established: bool,
-    /// True if ARP, neighbour discovery and DHCP have their own limits.
+    /// True if ARP, neighbour discovery, DHCP and group membership have their own limits.
     pub control: bool,
+    /// True if VRRP has its own limit.
+    #[serde(default)]
+    pub vrrp: bool,
+    /// True if OSPF has its own limit.
+    #[serde(default)]
+    pub ospf: bool,
+    /// True if BFD has its own limit.
+    #[serde(default)]
+    pub bfd: bool,
 }
 
 impl Exempt {
     /// Exempts all kinds in `named`.
     pub fn new(named: &[Exemption]) -> Self {
+        let has = |kind| named.contains(&kind);
         Self {
-            established: named.contains(&Exemption::Established),
-            control: named.contains(&Exemption::Control),
+            established: has(Exemption::Established),
+            control: has(Exemption::Control),
+            vrrp: has(Exemption::Vrrp),
+            ospf: has(Exemption::Ospf),
+            bfd: has(Exemption::Bfd),
         }
     }
 
     /// The names of the exempt kinds, as in files.
     pub fn names(self) -> Vec<&'static str> {
-        [("established", self.established), ("control", self.control)]
-            .into_iter()
-            .filter_map(|(name, is_exempt)| is_exempt.then_some(name))
-            .collect()
+        let all = [
+            ("established", self.established),
+            ("control", self.control),
+            ("vrrp", self.vrrp),
+            ("ospf", self.ospf),
+            ("bfd", self.bfd),
+        ];
+        let named = all.into_iter().filter(|(_, is_exempt)| *is_exempt);
+        named.map(|(name, _)| name).collect()
+    }
+
+    /// The kinds that are exempt here and in `other`.
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            established: self.established && other.established,
+            control: self.control && other.control,
+            vrrp: self.vrrp && other.vrrp,
+            ospf: self.ospf && other.ospf,
+            bfd: self.bfd && other.bfd,
+        }
+    }
+
+    /// Returns true if VRRP, OSPF or BFD is exempt.
+    pub fn has_routing(self) -> bool {
+        self.vrrp || self.ospf || self.bfd
+    }
+
+    /// Returns true if `[control]` has a limit on what is exempt.
+    pub fn has_control(self) -> bool {
+        self.control || self.has_routing()
     }
 }
 

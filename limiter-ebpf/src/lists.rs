@@ -3,7 +3,7 @@
 use limiter_common::{
     abi::{
         Listed,
-        rules::{LISTS_MAX, ON_ALLOW, ON_BAN, ON_DENY},
+        rules::{CONTROL_BANNED, LISTS_MAX, ON_ALLOW, ON_BAN, ON_DENY},
     },
     policy::Evaluation,
     table::key::{Address, IPV4},
@@ -51,6 +51,9 @@ extern "C" fn list_find(evaluation: *const Evaluation) -> u32 {
     let (mut lists, mut allowed) = (0, 0);
     if let Some(listed) = look_up(peer) {
         (lists, allowed) = (listed.lists, listed.allowed);
+    }
+    if constants().control != 0 && evaluation.info.control & CONTROL_BANNED != 0 {
+        lists = 0;
     }
     let is_banned = bans::are_there() && bans::drops(peer, evaluation.length, allowed);
     if is_banned {

@@ -8,15 +8,19 @@ use core::{
 
 use aya_ebpf::EbpfContext;
 use limiter_common::{
-    abi::rules::{NEEDS_VLAN, NONE},
+    abi::{
+        Config,
+        rules::{NEEDS_VLAN, NONE},
+    },
     plain::Plain as _,
-    policy::{self, Bytes, PacketInfo, parse::ethernet, payload},
-    table::key::Address,
+    policy::{self, Bytes, PacketInfo, client, control, parse::ethernet, payload, sender},
+    table::{Seed, key::Address},
 };
 
 use crate::{
     constants,
     context::{self, Context, Raw},
+    lent,
 };
 
 /// A reader of the packet's headers, from front to back.
@@ -54,6 +58,26 @@ impl Cursor {
 }
 
 impl Cursor {
+    /// Bytes from the beginning of the frame to the cursor.
+    #[inline(always)]
+    fn offset(&self) -> u32 {
+        distance(context::begin(&Context::new(self.context)), self.position)
+    }
+
+    /// The cursor so many bytes further on.
+    #[inline(always)]
+    fn skipped(&self, bytes: u32) -> Self {
+        /// More than the bytes of tags, IP header and extension headers.
+        const MASK: u32 = 0x7fff;
+        let (mut position, bytes) = (self.position, (bytes & MASK) as usize);
+        // SAFETY: arithmetic on a register. LLVM would add the bytes to later offsets instead, and the verifier would not
+        // know that these are the same place.
+        unsafe {
+            asm!("{position} += {bytes}", position = inout(reg) position, bytes = in(reg) bytes, options(pure, nomem, nostack));
+        }
+        Self { position, ..*self }
+    }
+
     /// Copies exactly `length` bytes from the cursor on. Returns their number, or 0 if the frame has fewer.
     #[inline(always)]
     fn load<const WORDS: usize>(&self, into: &mut [u64; WORDS], length: u32) -> u32 {
@@ -100,6 +124,14 @@ impl Bytes for Cursor {
     }
 
     #[inline(always)]
+    fn sender(&self) -> Option<&[u8; 6]> {
+        if constants().no_ethernet != 0 {
+            return None;
+        }
+        sender(self.peek()?)
+    }
+
+    #[inline(always)]
     fn peek<const N: usize>(&self) -> Option<&[u8; N]> {
         // SAFETY: `header` has checked that the bytes lie within the packet.
         self.header().map(|bytes| unsafe { &*bytes })
@@ -143,6 +175,42 @@ impl Bytes for Cursor {
     fn size_of_header(kind: u32, length: u32) -> u32 {
         header_size(kind, length)
     }
+
+    #[inline(always)]
+    fn client(_: &Self, message: &Self, info: &PacketInfo, _: &Seed) -> u32 {
+        packet_client(message.context, &raw const *info, message.offset())
+    }
+
+    #[inline(always)]
+    fn control(_: &Self, message: &Self, behind: u32, info: &PacketInfo, _: &Config) -> u32 {
+        packet_control(message.context, &raw const *info, message.offset(), behind)
+    }
+}
+
+/// [`control::recognise`] of a packet whose message is at this offset, so many bytes behind its IP header. A global
+/// function, which the verifier checks once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn packet_control(
+    context: *mut Raw,
+    info: *const PacketInfo,
+    offset: u32,
+    behind: u32,
+) -> u32 {
+    lent!(info);
+    let frame = Cursor::new(&Context::new(context));
+    let header = frame.skipped(offset.wrapping_sub(behind));
+    control::recognise([&frame, &header, &frame.skipped(offset)], info, constants())
+}
+
+/// [`client::number`] for control traffic whose message is at this offset. A global function, which the verifier checks
+/// once, and not for each kind of control traffic.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn packet_client(context: *mut Raw, info: *const PacketInfo, offset: u32) -> u32 {
+    lent!(info);
+    let frame = Cursor::new(&Context::new(context));
+    client::number(&frame, &frame.skipped(offset), info, &constants().seed)
 }
 
 /// The VLAN of a packet: [`policy::parse::vlan`]. A global function, which the verifier checks once.

@@ -2,8 +2,8 @@
 
 use limiter_common::abi::rules::LIMITS_MAX;
 
-/// Number of limits: two slots are for the limits on control traffic.
-pub const LIMITS: u32 = LIMITS_MAX - 2;
+/// Number of limits: three slots are for the limits on control traffic.
+pub const LIMITS: u32 = LIMITS_MAX - 3;
 
 /// The file with these lines for its lists, which include the tiers `gold` and `silver`.
 pub fn file(lists: &str) -> String {
@@ -34,5 +34,7 @@ pub fn file(lists: &str) -> String {
         )
     };
     let limits: String = (0..LIMITS as usize).map(limit).collect();
-    format!("exempt = [\"established\", \"control\"]\n[lists]\n{lists}\n{limits}")
+    format!(
+        "exempt = [\"established\", \"control\", \"vrrp\", \"ospf\", \"bfd\"]\n[lists]\n{lists}\n{limits}"
+    )
 }

@@ -8,6 +8,7 @@ pub mod calls;
 pub mod captures;
 pub mod command;
 pub mod container;
+pub mod control;
 pub mod cpus;
 pub mod database;
 pub mod effort;

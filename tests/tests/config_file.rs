@@ -108,8 +108,16 @@ fn random_settings_read_back() {
     let mut rng = Rng::with_seed(seed(0x5e77_1265));
     for _ in 0..500 {
         let mut settings = settings::settings(&mut rng, 4_000);
-        if !settings.exempt.control {
-            settings.control = Control::default();
+        // Limits on what is not exempt have no effect.
+        let (exempt, default) = (settings.exempt, Control::default());
+        if !exempt.has_control() {
+            settings.control = default;
+        }
+        if !exempt.control {
+            (settings.control.rate, settings.control.burst) = (default.rate, default.burst);
+        }
+        if !exempt.has_routing() {
+            settings.control.routing = default.routing;
         }
         let shown = file::show(&[], &settings);
         let read = file::parse(&shown, ".".as_ref()).map(|file| file.settings);

@@ -38,8 +38,8 @@ const CONFIGURATIONS: [u64; 2] = [40, 60];
 const PACKETS: u32 = 600;
 /// Probability that the settings change before a packet, in thousandths.
 const CHANGES: u32 = 2;
-/// Upper bound on buckets. Each packet makes at most one per limit, including two limits on control traffic.
-const SOURCES: u32 = PACKETS * 34;
+/// Upper bound on buckets. Each packet makes at most one per limit, including three limits on control traffic.
+const SOURCES: u32 = PACKETS * 35;
 
 /// A sequence of configurations, in the kernel and in the model.
 struct Pair {
@@ -65,7 +65,8 @@ impl Pair {
         let kernel = Generations::new(&settings, FRAME_MAX);
         // With few tokens left, a few packets use up even a large burst.
         let left = [rng.u64(0..10), rng.u64(0..200), u64::MAX][rng.usize(0..3)];
-        let model = Model::new(&settings, &kernel.phases(), FRAME_MAX, left, clock.now);
+        let mut model = Model::new(&settings, &kernel.phases(), FRAME_MAX, left, clock.now);
+        model.seed = kernel.kernel.tables.sets.seed;
         let full_at = model.new_sources_full_at().unwrap_or_default();
         kernel.fill_new_sources(word(full_at));
         Self {

@@ -6,6 +6,7 @@ mod bans;
 mod clients;
 mod coexistence;
 mod configurations;
+mod control;
 mod drivers;
 mod established;
 mod exempt;

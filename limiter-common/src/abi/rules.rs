@@ -9,8 +9,8 @@ use crate::{
     table::key::{KeyMask, SLOTS},
 };
 
-/// The most limits: 32 configured ones, and two on control traffic.
-pub const LIMITS_MAX: u32 = 34;
+/// The most limits: 32 configured ones, and three on control traffic.
+pub const LIMITS_MAX: u32 = 35;
 
 /// The most ranges of one field of a limit.
 pub const RANGES_MAX: usize = 16;
@@ -72,6 +72,27 @@ pub const NEEDS_SOURCE_LISTS: u32 = 1 << 10;
 pub const NEEDS_PAYLOAD_LENGTH: u32 = 1 << 11;
 /// The answer whether the packet belongs to an established connection; with [`NEEDS_TRANSPORT`] and [`NEEDS_DESTINATION`].
 pub const NEEDS_CONNECTION: u32 = 1 << 12;
+/// Control traffic of the link is exempt; with [`NEEDS_TRANSPORT`].
+pub const NEEDS_CONTROL: u32 = 1 << 20;
+/// VRRP is exempt; with [`NEEDS_TRANSPORT`].
+pub const NEEDS_VRRP: u32 = 1 << 21;
+/// OSPF is exempt; with [`NEEDS_TRANSPORT`].
+pub const NEEDS_OSPF: u32 = 1 << 22;
+/// BFD is exempt; with [`NEEDS_TRANSPORT`].
+pub const NEEDS_BFD: u32 = 1 << 23;
+
+// Bits of a packet's `control`. A packet without any is no control traffic.
+
+/// Traffic that the link needs: ARP, neighbour discovery, DHCP, group membership.
+pub const CONTROL_LINK: u32 = 1 << 0;
+/// Traffic that is exempt by name: VRRP, OSPF, BFD.
+pub const CONTROL_ROUTING: u32 = 1 << 1;
+/// The kinds of control traffic that have limits of their own.
+pub const CONTROL_KINDS: u32 = CONTROL_LINK | CONTROL_ROUTING;
+/// Neither lists nor bans decide before the limits.
+pub const CONTROL_NEAR: u32 = 1 << 2;
+/// Bans decide before the limits, and lists do not.
+pub const CONTROL_BANNED: u32 = 1 << 3;
 
 /// The VLAN.
 pub const NEEDS_VLAN: u32 = 1 << 13;
@@ -160,7 +181,7 @@ plain!(Pattern: mask bits offset end);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Match {
-    /// 1: only control traffic; 0: no control traffic.
+    /// Bits of [`CONTROL_KINDS`]: only control traffic of one of these kinds; 0: no control traffic.
     pub control: u32,
     /// [`crate::table::key::IPV4`], [`crate::table::key::IPV6`], or 0 for both.
     pub family: u32,

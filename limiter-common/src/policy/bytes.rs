@@ -1,13 +1,28 @@
 //! The bytes of a packet.
 
+use network_types::eth::EthHdr;
+
 use super::{
+    PacketInfo, client, control,
     parse::{self, ethernet},
     transport::size_of_header,
 };
-use crate::abi::rules::{PATTERN_MAX, PAYLOAD_MAX};
+use crate::{
+    abi::{
+        Config,
+        rules::{PATTERN_MAX, PAYLOAD_MAX},
+    },
+    table::Seed,
+};
 
 /// Words of a payload's first bytes, and one more, so that a pattern may begin at each byte.
 pub const WORDS: usize = PAYLOAD_MAX / PATTERN_MAX + 1;
+
+/// The sender's address in an Ethernet header.
+#[inline(always)]
+pub fn sender(header: &[u8; EthHdr::LEN]) -> Option<&[u8; 6]> {
+    header.last_chunk::<8>()?.first_chunk()
+}
 
 /// A reader of a packet's headers, from front to back.
 pub trait Bytes {
@@ -19,6 +34,12 @@ pub trait Bytes {
         Self: Sized,
     {
         ethernet(self)
+    }
+
+    /// The hardware address of the frame's sender, at the beginning of the frame. None without an Ethernet header.
+    #[inline(always)]
+    fn sender(&self) -> Option<&[u8; 6]> {
+        sender(self.peek()?)
     }
 
     /// The next `N` bytes. None if the packet has fewer.
@@ -51,6 +72,28 @@ pub trait Bytes {
     #[inline(always)]
     fn size_of_header(kind: u32, length: u32) -> u32 {
         size_of_header(kind, length)
+    }
+
+    /// [`client::number`]. The kernel program overrides it with a separate function.
+    #[inline(always)]
+    fn client(frame: &Self, message: &Self, info: &PacketInfo, seed: &Seed) -> u32
+    where
+        Self: Sized,
+    {
+        client::number(frame, message, info, seed)
+    }
+
+    /// [`control::recognise`], with the beginning of the frame and of its message, `behind` bytes after the IP header. The
+    /// kernel program overrides it with a separate function.
+    #[inline(always)]
+    fn control(frame: &Self, message: &Self, behind: u32, info: &PacketInfo, config: &Config) -> u32
+    where
+        Self: Copy,
+    {
+        let mut header = *frame;
+        let bytes = frame.remaining() - message.remaining();
+        header.skip(bytes - behind as usize);
+        control::recognise([frame, &header, message], info, config)
     }
 }
 

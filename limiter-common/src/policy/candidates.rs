@@ -7,7 +7,8 @@ use super::{
 };
 use crate::{
     abi::rules::{
-        ANY, ANYWHERE, DESTINATION_PORT, Limit, Match, OF_CONNECTIONS, OF_OTHERS, SOURCE_PORT,
+        ANY, ANYWHERE, CONTROL_KINDS, DESTINATION_PORT, Limit, Match, OF_CONNECTIONS, OF_OTHERS,
+        SOURCE_PORT,
     },
     plain::plain,
     table::key::{IPV4, IPV6},
@@ -32,8 +33,8 @@ pub struct Candidates {
     pub fields: u32,
     /// 0, for the alignment.
     pub reserved: u32,
-    /// By [`crate::abi::rules::Match::control`].
-    pub control: [u64; 2],
+    /// By the [`CONTROL_KINDS`] of a packet, which has one of them at most.
+    pub control: [u64; 4],
     /// By family: IPv4, then IPv6.
     pub family: [u64; 2],
     /// By the number of the bit in [`crate::abi::rules::Match::fragments`]; the last one is for
@@ -87,7 +88,7 @@ impl Candidates {
             found &= self.family[(info.source.family == IPV6) as usize];
         }
         if self.fields & CONTROL != 0 {
-            found &= self.control[(info.control != 0) as usize];
+            found &= self.control[(info.control & CONTROL_KINDS) as usize];
         }
         if self.fields & FRAGMENTS != 0 {
             found &= self.fragments[(info.fragment >> 1 & 3) as usize];
@@ -151,7 +152,11 @@ impl Candidates {
         ] {
             self.fields |= if used { field } else { 0 };
         }
-        self.control[usize::from(matches.control != 0)] |= bit;
+        for (kind, bits) in (0_u32..).zip(&mut self.control) {
+            if matches.control == kind || matches.control & kind != 0 {
+                *bits |= bit;
+            }
+        }
         for (family, bits) in [IPV4, IPV6].into_iter().zip(&mut self.family) {
             if matches.family == 0 || matches.family == family {
                 *bits |= bit;

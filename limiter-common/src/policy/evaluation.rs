@@ -56,6 +56,8 @@ pub struct Evaluation {
     pub new: u64,
     /// Ticks until the packet leaves, plus one: the longest of its limits' delays; 0: no limit decides when it leaves.
     pub delay: u64,
+    /// The [`super::client::number`] of the client, if control traffic of the link is exempt.
+    pub client: u64,
     /// The fields that have been parsed of the packet.
     pub info: PacketInfo,
     /// The first bytes of the payload, if limits use it.
@@ -92,7 +94,7 @@ pub struct Evaluation {
     pub plans: [Plan; LIMITS_MAX as usize],
 }
 
-plain!(Evaluation: now latest length matching charged leased unleased would_drop new delay info payload lists
+plain!(Evaluation: now latest length matching charged leased unleased would_drop new delay client info payload lists
     destination_lists refused_by refused counted paid budget payload_length checked passed vlan reserved pairs costs plans);
 
 impl Evaluation {

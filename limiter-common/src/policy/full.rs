@@ -7,6 +7,7 @@ use super::{
     Bytes, Environment, Evaluation, Parsed, Steps, apply_shadow,
     attempt::{ATTEMPTS, Attempt, Attempts, settle},
     bucket::{NOT_READ, may_replace},
+    client, control,
     matches::payload_holds,
     of_lists, parse, payload,
     step::Step,
@@ -14,9 +15,9 @@ use super::{
 };
 use crate::{
     abi::rules::{
-        ANSWERS, ANY, FIRST, LIMITS_MAX, NEEDS_CONNECTION, NEEDS_DESTINATION_LISTS, NEEDS_HOLD,
-        NEEDS_PAIR, NEEDS_PAYLOAD, NEEDS_PAYLOAD_LENGTH, NEEDS_SOURCE_LISTS, NEEDS_VLAN, ON_ALLOW,
-        ON_DENY, PROVEN,
+        ANSWERS, ANY, CONTROL_NEAR, FIRST, LIMITS_MAX, NEEDS_CONNECTION, NEEDS_DESTINATION_LISTS,
+        NEEDS_HOLD, NEEDS_PAIR, NEEDS_PAYLOAD, NEEDS_PAYLOAD_LENGTH, NEEDS_SOURCE_LISTS,
+        NEEDS_VLAN, ON_ALLOW, ON_DENY, PROVEN,
     },
     policy::{candidates::lowest, verdict::Reason},
 };
@@ -62,7 +63,7 @@ pub fn read<E: Environment, B: Bytes + Copy>(
     evaluation: &mut Evaluation,
     begin: impl FnOnce(),
 ) -> Result<(), Reason> {
-    let begin_of_frame = *packet;
+    let frame = *packet;
     let parsed = parse(packet);
     match parsed {
         Parsed::Ipv4(_) | Parsed::Ipv6(_) => {}
@@ -73,22 +74,29 @@ pub fn read<E: Environment, B: Bytes + Copy>(
     begin();
     let needs = environment.config().needs;
     if needs & NEEDS_VLAN != 0 {
-        evaluation.vlan = begin_of_frame.vlan();
+        evaluation.vlan = frame.vlan();
     }
     let from = packet.remaining();
     parsed.read(packet, needs, &mut evaluation.info);
+    #[expect(clippy::cast_possible_truncation, reason = "bytes of headers")]
+    let header = from.wrapping_sub(packet.remaining()) as u32;
+    if needs & control::NEEDS != 0 {
+        evaluation.client = 0;
+        if control::may_be(&evaluation.info) {
+            let config = environment.config();
+            let control = B::control(&frame, packet, header, &evaluation.info, config);
+            evaluation.info.control = control & ((1 << control::KIND_BITS) - 1);
+            evaluation.client = (control >> control::KIND_BITS).into();
+        }
+    }
+    // Last, because it moves on in the packet.
     if needs & (NEEDS_PAYLOAD | NEEDS_PAYLOAD_LENGTH) != 0 {
-        #[expect(clippy::cast_possible_truncation, reason = "bytes of headers")]
-        let header = from.wrapping_sub(packet.remaining()) as u32;
         if needs & NEEDS_PAYLOAD_LENGTH != 0 {
             evaluation.payload_length = payload::length(packet, &evaluation.info, header);
         }
         if needs & NEEDS_PAYLOAD != 0 {
             evaluation.payload.read(packet, &evaluation.info, header);
         }
-    }
-    if environment.config().control == 0 {
-        evaluation.info.control = 0;
     }
     Ok(())
 }
@@ -104,7 +112,8 @@ pub fn evaluate<S: Steps>(
     is_related: impl FnOnce(&mut Evaluation) -> bool,
     prove: impl Fn(&Evaluation) -> u32,
 ) -> Reason {
-    if evaluation.info.control == 0 {
+    let control = evaluation.info.control;
+    if control & CONTROL_NEAR == 0 {
         evaluation.lists = environment.lists(evaluation);
         if let Some(reason) = of_lists(evaluation.lists) {
             return apply_shadow(environment, reason);
@@ -122,6 +131,9 @@ pub fn evaluate<S: Steps>(
         && is_related(evaluation);
     if is_related && environment.config().candidates.by_list != 0 {
         evaluation.lists = environment.lists_of(&evaluation.info.source) & !(ON_ALLOW | ON_DENY);
+    }
+    if environment.config().control != 0 && evaluation.client != 0 {
+        evaluation.info.source = client::address(evaluation.client);
     }
     if environment.config().needs & NEEDS_DESTINATION_LISTS != 0 {
         evaluation.destination_lists = environment.lists_of(&evaluation.info.destination);

@@ -27,7 +27,7 @@ pub struct PacketInfo {
     pub destination_port: u32,
     /// Place in the datagram: one bit of [`crate::abi::rules::ANYWHERE`], or all if it cannot be seen.
     pub fragment: u32,
-    /// 1: control traffic.
+    /// Bits as [`crate::abi::rules::CONTROL_LINK`]; 0: no control traffic.
     pub control: u32,
     /// Length of the IP packet from its header, in bytes, at most 65,535, or [`ANY`]; 0 if no limit uses it.
     pub length: u32,

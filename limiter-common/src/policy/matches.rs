@@ -16,13 +16,12 @@ pub fn matches(limit: &Limit, needs: u32, packet: &Evaluation) -> bool {
         && (needs & NEEDS_EXCEPT == 0 || !holds::<false>(&limit.except, needs, packet))
 }
 
-/// True if all fields hold, except [`Match::established`]. `UNSEEN`: the result for a field that cannot be seen. So a limit
+/// True if all fields hold, except [`Match::established`], and [`Match::control`], which the candidates decide. `UNSEEN`: the result for a field that cannot be seen. So a limit
 /// applies in doubt.
 #[inline(always)]
 fn holds<const UNSEEN: bool>(wanted: &Match, needs: u32, packet: &Evaluation) -> bool {
     let info = &packet.info;
-    info.control == wanted.control
-        && (wanted.family == 0 || wanted.family == info.source.family)
+    (wanted.family == 0 || wanted.family == info.source.family)
         && protocol_holds::<UNSEEN>(wanted.protocol, info.protocol)
         && place_holds::<UNSEEN>(wanted.fragments, info.fragment)
         && (wanted.lists == 0 || wanted.lists & packet.lists != 0)

@@ -11,7 +11,9 @@ pub mod bits;
 pub mod bucket;
 mod bytes;
 pub mod candidates;
+pub mod client;
 pub mod connection;
+pub mod control;
 mod direct;
 mod environment;
 mod evaluation;
@@ -34,7 +36,7 @@ mod steps;
 pub mod transport;
 pub mod verdict;
 
-pub use bytes::Bytes;
+pub use bytes::{Bytes, sender};
 pub use direct::Direct;
 pub use environment::{Environment, Found, TimeBounds};
 pub use evaluation::Evaluation;

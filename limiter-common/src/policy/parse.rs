@@ -18,7 +18,7 @@ use super::{
     transport::{self, TAGS},
 };
 use crate::{
-    abi::rules::{NEEDS_DESTINATION, NEEDS_TRANSPORT, NONE},
+    abi::rules::{CONTROL_LINK, CONTROL_NEAR, NEEDS_DESTINATION, NEEDS_TRANSPORT, NONE},
     table::key::{Address, Words},
 };
 
@@ -204,7 +204,7 @@ impl Parsed {
         match self {
             Self::Ipv4(_) if needs != 0 => transport::read_ipv4(packet, needs, info),
             Self::Ipv6(_) if needs != 0 => transport::read_ipv6(packet, needs, info),
-            Self::Arp(_) => info.control = 1,
+            Self::Arp(_) => info.control = CONTROL_LINK | CONTROL_NEAR,
             _ => {}
         }
     }

@@ -25,6 +25,7 @@ macro_rules! protocols {
 protocols! {
     HOP_BY_HOP = HopOpt,
     ICMP = Icmp,
+    IGMP = Igmp,
     IPV4_IN_IP = Ipv4,
     TCP = Tcp,
     UDP = Udp,
@@ -37,6 +38,8 @@ protocols! {
     AUTHENTICATION = Ah,
     ICMPV6 = Ipv6Icmp,
     DESTINATION = Ipv6Opts,
+    OSPF = Ospfigp,
+    VRRP = Vrrp,
     SCTP = Sctp,
     UDP_LITE = UdpLite,
 }

@@ -71,10 +71,6 @@ pub fn read_ipv4<B: Bytes>(packet: &mut B, needs: u32, info: &mut PacketInfo) {
     let bytes = ipv4_length(header);
     packet.skip(bytes);
     read_transport(packet, needs, info, length(bytes));
-    // DHCP (RFC 2131): to the server's or the client's port.
-    if info.protocol == UDP && (info.destination_port == 67 || info.destination_port == 68) {
-        info.control = 1;
-    }
 }
 
 #[inline(always)]
@@ -155,14 +151,6 @@ pub fn read_ipv6<B: Bytes>(packet: &mut B, needs: u32, info: &mut PacketInfo) {
     }
     info.protocol = next;
     read_transport(packet, needs, info, header);
-    // Neighbour discovery (RFC 4861): only neighbours can send packets with hop limit 255.
-    if next == ICMPV6 && hop_limit == 255 && is_neighbour_discovery(packet) {
-        info.control = 1;
-    }
-    // DHCPv6 (RFC 8415).
-    if next == UDP && (info.destination_port == 546 || info.destination_port == 547) {
-        info.control = 1;
-    }
 }
 
 #[inline(always)]
@@ -188,12 +176,6 @@ pub const fn size_of_header(kind: u32, length: u32) -> u32 {
         AUTHENTICATION => (length + 2) << 2,
         _ => (length + 1) << 3,
     }
-}
-
-/// True if the ICMPv6 type is a solicitation or advertisement of routers or neighbours, or a redirect.
-#[inline(always)]
-fn is_neighbour_discovery<B: Bytes>(packet: &B) -> bool {
-    matches!(packet.peek::<1>(), Some([133..=137]))
 }
 
 /// Bytes that receivers use of a packet behind its first `header` bytes, by the length in the IP header: padding of a

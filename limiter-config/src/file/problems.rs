@@ -8,10 +8,7 @@ use crate::{
 
 /// Reports all contradictions in the file `root`.
 pub fn report(settings: &Settings, root: &DeTable, mistakes: &mut Mistakes) {
-    if root.contains_key("control") && !settings.exempt.control {
-        let line = line_of(root, Part::Whole, "control", mistakes);
-        mistakes.add(line, "control: these limits apply only to exempt control traffic: write exempt = [\"control\"] at the top of the file, or remove [control]".to_owned());
-    }
+    control(settings, root, mistakes);
     for Problem { part, key, why } in settings.problems() {
         let line = line_of(root, part, &key, mistakes);
         mistakes.add(line, format!("{key}: {why}"));
@@ -21,6 +18,43 @@ pub fn report(settings: &Settings, root: &DeTable, mistakes: &mut Mistakes) {
         let why =
             "nothing to limit: write [[limit]] with a name and a rate, or prefixes under [lists]";
         mistakes.add(1, why.to_owned());
+    }
+}
+
+/// Reports limits on control traffic that is not exempt.
+fn control(settings: &Settings, root: &DeTable, mistakes: &mut Mistakes) {
+    let (exempt, all) = (settings.exempt, root.get("control"));
+    let table = all.and_then(|all| all.get_ref().as_table());
+    let has = |key: &str| table.is_some_and(|table| table.contains_key(key));
+    let unused = [
+        (
+            all.is_some() && !exempt.has_control(),
+            "control",
+            "these limits apply only to exempt control traffic: write exempt = [\"control\"] at the top of the file, or remove [control]",
+        ),
+        (
+            has("rate") && exempt.has_routing() && !exempt.control,
+            "rate",
+            "this rate applies only to exempt control traffic: add \"control\" to exempt, or write routing = for VRRP, OSPF and BFD",
+        ),
+        (
+            has("burst") && exempt.has_routing() && !exempt.control,
+            "burst",
+            "this burst applies only to exempt control traffic: add \"control\" to exempt, or remove the line",
+        ),
+        (
+            has("routing") && exempt.control && !exempt.has_routing(),
+            "routing",
+            "this rate applies only to exempt VRRP, OSPF and BFD: add \"vrrp\", \"ospf\" or \"bfd\" to exempt, or remove the line",
+        ),
+    ];
+    for (_, key, why) in unused.into_iter().filter(|(is_unused, ..)| *is_unused) {
+        let part = match key {
+            "control" => Part::Whole,
+            _ => Part::Control,
+        };
+        let line = line_of(root, part, key, mistakes);
+        mistakes.add(line, format!("{key}: {why}"));
     }
 }
 

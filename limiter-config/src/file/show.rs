@@ -42,10 +42,18 @@ fn written<T: Keyed>(table: &T, default: &T) -> String {
 
 fn control(settings: &Settings) -> String {
     let default = Control::default();
-    if !settings.exempt.control || settings.control == default {
+    if !settings.exempt.has_control() || settings.control == default {
         return String::new();
     }
-    format!("\n[control]\n{}", written(&settings.control, &default))
+    let exempt = settings.exempt;
+    let applies = |key: &str| match key {
+        "rate" | "burst" => exempt.control,
+        "routing" => exempt.has_routing(),
+        _ => true,
+    };
+    let values = settings.control.values(&default).into_iter();
+    let values = values.filter(|shown| applies(shown.known.key));
+    format!("\n[control]\n{}", lines(values.map(Into::into)))
 }
 
 fn lists(settings: &Settings) -> String {

@@ -35,7 +35,7 @@ fn limits_on_control_traffic_are_read_and_shown() {
         let file = with_control(&format!("[control]\n{lines}"));
         let rate_and_burst =
             |limit: &Limit| format!("{} {}", limit.rate, limit.burst(1_522).unwrap().tokens);
-        let limits = file.settings.control.limits();
+        let limits = file.settings.control.limits(file.settings.exempt);
         let limits: Vec<_> = limits.iter().map(rate_and_burst).collect();
         assert_eq!(limits.join(", "), expected);
         let shown = show(&[], &file.settings);

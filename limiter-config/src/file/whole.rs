@@ -31,7 +31,7 @@ const HEADERS: &[Known] = &[
     Known::header(
         "control",
         "[control]",
-        "The header `[control]`: settings of the limits on control traffic. It needs `\"control\"` in `exempt`.",
+        "The header `[control]`: settings of the limits on control traffic. It needs `\"control\"`, `\"vrrp\"`, `\"ospf\"` or `\"bfd\"` in `exempt`.",
         "[control], and its keys below",
     ),
     Known::header(

@@ -6,8 +6,8 @@ use limiter_common::{
     abi::{
         Config,
         rules::{
-            NEEDS_DESTINATION, NEEDS_DESTINATION_LISTS, NEEDS_EXCEPT, NEEDS_HEADER, NEEDS_PAIR,
-            NEEDS_PAYLOAD, NEEDS_TRANSPORT,
+            NEEDS_CONTROL, NEEDS_DESTINATION, NEEDS_DESTINATION_LISTS, NEEDS_EXCEPT, NEEDS_HEADER,
+            NEEDS_PAIR, NEEDS_PAYLOAD, NEEDS_TRANSPORT, NEEDS_VRRP,
         },
     },
     table::key::{BY_DESTINATION, BY_FLOW, BY_PAIR, KeyMask},
@@ -81,7 +81,11 @@ fn each_switch_sets_only_its_own_flags() {
     assert_eq!(established.plain, 1);
     let control = config_with("exempt = [\"control\"]");
     assert_eq!((control.established, control.control), (0, 1));
-    assert_eq!((control.needs, control.plain), (NEEDS_TRANSPORT, 0));
+    assert_eq!(control.needs, NEEDS_TRANSPORT | NEEDS_CONTROL);
+    assert_eq!(control.plain, 0);
+    let vrrp = config_with("exempt = [\"vrrp\"]");
+    assert_eq!((vrrp.control, vrrp.plain), (0, 0));
+    assert_eq!(vrrp.needs, NEEDS_TRANSPORT | NEEDS_VRRP);
     for (lists, expected) in [
         ("deny = [\"192.0.2.0/24\"]", (1, 0)),
         ("allow = [\"2001:db8::/32\"]", (0, 1)),
@@ -107,13 +111,12 @@ fn control_traffic_limits_come_last() {
     let (config, names) = compiled_with("");
     assert_eq!(names, ["one", "control", "control-total"]);
     assert_eq!(config.limits_length, 3);
-    assert_eq!(config.candidates.control, [0b001, 0b110]);
-    let one_bucket = config.limits[2].mask;
-    assert_eq!(one_bucket, KeyMask::interface());
+    assert_eq!(config.candidates.control[..3], [0b001, 0b110, 0b100]);
+    assert_eq!(config.limits[2].mask, KeyMask::interface());
 
     let (config, names) = compiled_with("[control]\ntotal = \"none\"\n");
     assert_eq!(names, ["one", "control"]);
-    assert_eq!(config.candidates.control, [0b01, 0b10]);
+    assert_eq!(config.candidates.control[..3], [0b01, 0b10, 0]);
 }
 
 /// The fast path is for a single limit that holds everything, drops, and has the first slot.

@@ -1,6 +1,6 @@
 //! Models the verdict of lists and limits on a frame.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv6Net};
 use limiter_common::{abi::counters::LimitCounters, policy::verdict::Reason};
@@ -12,6 +12,7 @@ use limiter_config::{
 use super::{
     Bucket, Held, Id, Model, Outcome, Owner,
     bucket::{Quota, TICKS, divided_up},
+    control::{Client, Kind},
     count,
     lists::{self, Listed},
     matching::{self, Facts},
@@ -27,10 +28,14 @@ impl Model {
             delay: None,
             buckets: Vec::new(),
         };
-        let exempt = self.settings.exempt.control;
-        let behind =
-            exempt || (self.limits.iter()).any(|held| matching::reads_transport(&held.limit));
-        let (source, destination, transport, control) = match packet::read(frame) {
+        let exempt = self.settings.exempt;
+        let behind = exempt.control
+            || exempt.vrrp
+            || exempt.ospf
+            || exempt.bfd
+            || (self.limits.iter()).any(|held| matching::reads_transport(&held.limit));
+        let mut client = None;
+        let (mut source, destination, transport, control) = match packet::read(frame) {
             Seen::NotIp => return simply(Reason::NotIp),
             Seen::TooManyTags => return simply(Reason::Malformed),
             Seen::Malformed => {
@@ -39,17 +44,28 @@ impl Model {
                     Malformed::Pass => Reason::MalformedPassed,
                 });
             }
-            Seen::Arp(_) if !exempt => return simply(Reason::NotIp),
-            Seen::Arp(sender) => (sender.into(), None, None, true),
+            Seen::Arp(..) if !exempt.control => return simply(Reason::NotIp),
+            Seen::Arp(sender, hardware) => {
+                client = Some(Client::Host(hardware)).filter(|_| sender.is_unspecified());
+                (sender.into(), None, None, Some(Kind::Link))
+            }
             Seen::Ip(ip) if behind => {
                 let seen = ip.transport;
                 let destination = Some(ip.destination);
-                (ip.source, destination, Some(seen), exempt && seen.control)
+                let control = seen.control.filter(|kind| kind.is_exempt(exempt));
+                let sender = packet::six(frame, 6).map(Client::Host);
+                client = match control {
+                    Some(kind) if !kind.is_routing() => seen
+                        .client
+                        .or(sender.filter(|_| ip.source.is_unspecified())),
+                    _ => None,
+                };
+                (ip.source, destination, Some(seen), control)
             }
-            Seen::Ip(ip) => (ip.source, Some(ip.destination), None, false),
+            Seen::Ip(ip) => (ip.source, Some(ip.destination), None, None),
         };
         let mut listed = Listed::default();
-        if !control {
+        if control.is_none_or(Kind::is_listed) {
             let peer = match self.settings.direction {
                 Direction::In => Some(source),
                 Direction::Out => destination,
@@ -67,6 +83,7 @@ impl Model {
         if listed.allowed {
             return simply(Reason::Allowed);
         }
+        source = client.map_or(source, |client| client.address(&self.seed));
         let facts = Facts {
             source,
             destination,
@@ -74,11 +91,18 @@ impl Model {
             lists: &self.settings.lists,
         };
         let matching: Vec<Held> = (self.limits.iter())
-            .filter(|held| held.control == control)
-            .filter(|held| control || facts.hold(&held.limit.matches))
+            .filter(|held| match control {
+                None => held.control == (false, false) && facts.hold(&held.limit.matches),
+                Some(kind) if kind.is_routing() => held.control.1,
+                Some(_) => held.control.0,
+            })
             .map(|held| self.scaled(held, now))
             .collect();
         let fields = Fields {
+            peer: match self.settings.direction {
+                Direction::In => Some(source),
+                Direction::Out => destination,
+            },
             source,
             destination,
             transport: transport.as_ref(),
@@ -271,6 +295,8 @@ fn passed(counts: &mut LimitCounters, admitted: bool, length: usize) {
 /// The fields of a packet that keys can have.
 #[derive(Clone, Copy)]
 struct Fields<'a> {
+    /// The source of what comes in, the destination of what goes out. None for ARP that goes out.
+    peer: Option<IpAddr>,
     source: IpAddr,
     /// None for ARP.
     destination: Option<IpAddr>,
@@ -280,14 +306,18 @@ struct Fields<'a> {
 }
 
 impl Fields<'_> {
-    /// Name of the source's refusals, whatever the keys of the limits are.
+    /// Name of the peer's refusals, whatever the keys of the limits are.
     fn own(&self) -> Id {
         let mut bits = Bits { ipv4: 32, ipv6: 64 };
         if self.translator_of(self.source).is_some() {
             bits.ipv6 = 128;
         }
         let owner = Owner {
-            source: Some(prefix_of(self.source, bits, true)),
+            source: Some(prefix_of(
+                self.peer.unwrap_or(Ipv6Addr::UNSPECIFIED.into()),
+                bits,
+                true,
+            )),
             destination: None,
             flow: None,
             port: None,

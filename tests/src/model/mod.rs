@@ -5,6 +5,7 @@
 
 pub mod bucket;
 mod change;
+mod control;
 mod decide;
 mod lists;
 mod matching;
@@ -18,10 +19,11 @@ use ipnet::IpNet;
 use limiter_common::{
     abi::counters::{Count, LimitCounters, REASONS_MAX},
     policy::verdict::Reason,
+    table::Seed,
 };
 
 use bucket::{Quota, State, TICKS};
-use limiter_config::{Burst, Control, Limit, Settings};
+use limiter_config::{Burst, Control, Exempt, Limit, Rate, Settings};
 use new_sources::NewSourceLimit;
 
 /// Owner of a bucket: what its packets have in common.
@@ -81,13 +83,16 @@ pub struct Outcome {
 struct Held {
     limit: Limit,
     quota: Quota,
-    control: bool,
+    /// The kinds of control traffic that the limit is for: of the link, of routing.
+    control: (bool, bool),
 }
 
 /// The limiter.
 #[derive(Clone, Debug)]
 pub struct Model {
     settings: Settings,
+    /// The seed of the table.
+    pub seed: Seed,
     frame_max: u64,
     limits: Vec<Held>,
     new_sources: Option<NewSourceLimit>,
@@ -109,26 +114,56 @@ pub struct Model {
     pub added: u64,
 }
 
-/// Names of the limits on control traffic: per source, and in total.
-const CONTROL: [&str; 2] = ["control", "control-total"];
+/// Names of the limits on control traffic: per source, of the link and of routing, and in total.
+const CONTROL: [&str; 3] = ["control", "control-routing", "control-total"];
+
+/// The kinds of control traffic that a limit is for.
+fn control(name: &str) -> (bool, bool) {
+    let is_total = name == CONTROL[2];
+    (
+        is_total || name == CONTROL[0],
+        is_total || name == CONTROL[1],
+    )
+}
 
 /// All limits of `settings`. The limits on control traffic come last.
 fn limits(settings: &Settings) -> Vec<Limit> {
     let mut limits = settings.limits.clone();
-    if settings.exempt.control {
-        let Control { rate, burst, total } = settings.control;
+    let Exempt {
+        control,
+        vrrp,
+        ospf,
+        bfd,
+        ..
+    } = settings.exempt;
+    let by_name = vrrp || ospf || bfd;
+    let Control {
+        rate,
+        burst,
+        routing,
+        total,
+    } = settings.control;
+    let each = |name, rate: Rate, burst: Option<Burst>| {
         let two_seconds = 2_000_000_000 * u128::from(rate.amount) / u128::from(rate.period_ns);
         let burst = burst.unwrap_or(Burst {
             tokens: u64::try_from(two_seconds).unwrap().max(1),
             unit: None,
         });
-        limits.push(Limit {
+        Limit {
             burst: Some(burst),
-            ..Limit::new(CONTROL[0], rate)
-        });
+            ..Limit::new(name, rate)
+        }
+    };
+    if control {
+        limits.push(each(CONTROL[0], rate, burst));
+    }
+    if by_name {
+        limits.push(each(CONTROL[1], routing, None));
+    }
+    if control || by_name {
         limits.extend(total.map(|total| Limit {
             key: "interface".parse().unwrap(),
-            ..Limit::new(CONTROL[1], total)
+            ..Limit::new(CONTROL[2], total)
         }));
     }
     limits
@@ -171,6 +206,7 @@ impl Model {
         });
         let mut model = Self {
             settings: settings.clone(),
+            seed: Seed::KNOWN,
             frame_max,
             limits: Vec::new(),
             new_sources,
@@ -193,7 +229,7 @@ impl Model {
             .into_iter()
             .map(|limit| Held {
                 quota: Quota::new(&limit, phases[&limit.name], self.frame_max),
-                control: CONTROL.contains(&limit.name.as_str()),
+                control: control(&limit.name),
                 limit,
             })
             .collect();

@@ -4,6 +4,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use etherparse::{EtherType, Ipv4HeaderSlice, Ipv6HeaderSlice};
 
+use super::control::{Client, Kind, client, kind_v4, kind_v6};
+
 /// Position of a packet in its datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
@@ -59,8 +61,10 @@ pub struct Transport {
     pub flags: Field<u8>,
     /// Position in the datagram.
     pub place: Field<Place>,
-    /// Neighbour discovery or DHCP.
-    pub control: bool,
+    /// The kind of control traffic, if it is any.
+    pub control: Option<Kind>,
+    /// The client that a DHCP message names.
+    pub client: Option<Client>,
     /// Bytes of the IP packet, from its header.
     pub length: Field<u32>,
     /// TTL or hop limit.
@@ -103,7 +107,8 @@ impl Transport {
         ports: Field::Unseen,
         flags: Field::Unseen,
         place: Field::Unseen,
-        control: false,
+        control: None,
+        client: None,
         length: Field::Is(0),
         ttl: 0,
         dscp: 0,
@@ -123,8 +128,8 @@ pub enum Seen {
     Malformed,
     /// A frame with more tags than the program reads.
     TooManyTags,
-    /// An ARP packet from this address.
-    Arp(Ipv4Addr),
+    /// An ARP packet from this address and hardware address.
+    Arp(Ipv4Addr, [u8; 6]),
     /// An IP packet.
     Ip(Ip),
 }
@@ -162,12 +167,20 @@ pub fn read(frame: &[u8]) -> Seen {
         EtherType::IPV4 => ipv4(rest).map_or(Seen::Malformed, tagged),
         EtherType::IPV6 => ipv6(rest).map_or(Seen::Malformed, tagged),
         // RFC 826: 8 bytes of fixed fields, the sender's hardware address, and the sender's protocol address.
-        EtherType::ARP => match rest.get(14..18) {
-            Some(sender) => Seen::Arp([sender[0], sender[1], sender[2], sender[3]].into()),
-            None => Seen::NotIp,
+        EtherType::ARP => match (six(rest, 8), rest.get(14..18)) {
+            (Some(hardware), Some(sender)) => Seen::Arp(
+                [sender[0], sender[1], sender[2], sender[3]].into(),
+                hardware,
+            ),
+            _ => Seen::NotIp,
         },
         _ => Seen::NotIp,
     }
+}
+
+/// A hardware address.
+pub fn six(bytes: &[u8], offset: usize) -> Option<[u8; 6]> {
+    bytes.get(offset..offset + 6)?.try_into().ok()
 }
 
 fn short(bytes: &[u8], offset: usize) -> Option<u16> {
@@ -193,8 +206,10 @@ fn ipv4(bytes: &[u8]) -> Option<Ip> {
     };
     let received = received(bytes, begin, length, place);
     let rest = [bytes, received].map(|bytes| &bytes[begin..]);
-    let behind = transport(rest, header.protocol().0, place, |ports, _| {
-        matches!(ports, Some((_, 67 | 68)))
+    let behind = transport(rest, header.protocol().0, place, |ports, rest| {
+        let port = ports.map(|(_, port)| port);
+        let kind = kind_v4(&header, port);
+        (kind, client(rest, port, header.source_addr().into()))
     });
     Some(Ip {
         source: header.source_addr().into(),
@@ -315,7 +330,7 @@ fn ipv6(bytes: &[u8]) -> Option<Ip> {
         (0, 0) => None,
         (payload, _) => Some((40 + usize::from(payload)).min(65_535)),
     };
-    let (behind, begin) = after_ipv6(bytes, length, header.next_header().0, header.hop_limit());
+    let (behind, begin) = after_ipv6(bytes, length, &header);
     let place = match behind.place {
         Field::Is(place) => place,
         _ => Place::Later,
@@ -341,8 +356,12 @@ const EXTENSIONS: [u8; 5] = [0, 43, 44, 51, 60];
 
 /// Skips the extension headers, and returns where the transport header begins. No field can be read after a truncated
 /// header, a ninth header, or the fragment header of a later fragment. `length` is that of the IP header.
-fn after_ipv6(bytes: &[u8], length: Option<usize>, first: u8, hop_limit: u8) -> (Transport, usize) {
-    let (mut begin, mut next, mut place) = (40, first, None);
+fn after_ipv6(
+    bytes: &[u8],
+    length: Option<usize>,
+    header: &Ipv6HeaderSlice<'_>,
+) -> (Transport, usize) {
+    let (mut begin, mut next, mut place) = (40, header.next_header().0, None);
     let from = |begin: usize| bytes.get(begin..).unwrap_or_default();
     for walked in 0.. {
         if !EXTENSIONS.contains(&next) {
@@ -352,17 +371,17 @@ fn after_ipv6(bytes: &[u8], length: Option<usize>, first: u8, hop_limit: u8) -> 
             place: place.map_or(Field::Unseen, Field::Is),
             ..Transport::UNSEEN
         };
-        let (false, Some(header)) = (walked == 8, from(begin).get(..8)) else {
+        let (false, Some(extension)) = (walked == 8, from(begin).get(..8)) else {
             return (unseen, begin);
         };
-        let units = usize::from(header[1]);
+        let units = usize::from(extension[1]);
         let size = match next {
             44 => 8,
             51 => (units + 2) * 4,
             _ => (units + 1) * 8,
         };
         if next == 44 {
-            let field = u16::from_be_bytes([header[2], header[3]]);
+            let field = u16::from_be_bytes([extension[2], extension[3]]);
             if field >> 3 > 0 {
                 let place = Field::Is(Place::Later);
                 return (Transport { place, ..unseen }, begin);
@@ -371,15 +390,16 @@ fn after_ipv6(bytes: &[u8], length: Option<usize>, first: u8, hop_limit: u8) -> 
                 place = Some(Place::First);
             }
         }
-        next = header[0];
+        next = extension[0];
         begin += size;
     }
     let place = place.unwrap_or(Place::Whole);
     let received = received(bytes, begin, length, place);
     let rest = [from(begin), received.get(begin..).unwrap_or_default()];
     let behind = transport(rest, next, place, |ports, rest| {
-        let discovery = next == 58 && hop_limit == 255 && matches!(rest.first(), Some(133..=137));
-        discovery || matches!(ports, Some((_, 546 | 547)))
+        let port = ports.map(|(_, port)| port);
+        let kind = kind_v6(header, next, port, rest.first().copied());
+        (kind, client(rest, port, header.source_addr().into()))
     });
     (behind, begin)
 }
@@ -390,7 +410,7 @@ fn transport(
     [rest, received]: [&[u8]; 2],
     protocol: u8,
     place: Place,
-    control: impl Fn(Option<(u16, u16)>, &[u8]) -> bool,
+    control: impl Fn(Option<(u16, u16)>, &[u8]) -> (Option<Kind>, Option<Client>),
 ) -> Transport {
     let mut seen = Transport {
         protocol: Field::Is(protocol),
@@ -421,6 +441,6 @@ fn transport(
         Field::Is(ports) if protocol == 17 => Some(ports),
         _ => None,
     };
-    seen.control = control(ports, rest);
+    (seen.control, seen.client) = control(ports, rest);
     seen
 }

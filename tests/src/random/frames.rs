@@ -36,6 +36,7 @@ fn seldom(u: &mut Unstructured<'_>, turns: u8) -> Result<bool> {
 /// A frame. Few bytes give a valid frame.
 pub fn frame(u: &mut Unstructured<'_>, pool: &Pool) -> Result<Vec<u8>> {
     let mut frame = vec![2; 12];
+    frame[11] = mac(u)?;
     if seldom(u, 32)? {
         let length = u.int_in_range(0..=100)?;
         frame.extend((0..length).map(|_| u.arbitrary().unwrap_or(0_u8)));
@@ -50,6 +51,11 @@ pub fn frame(u: &mut Unstructured<'_>, pool: &Pool) -> Result<Vec<u8>> {
     }
     frame.resize(frame.len().clamp(LENGTHS.0, LENGTHS.1), 0);
     Ok(frame)
+}
+
+/// The last byte of a hardware address.
+fn mac(u: &mut Unstructured<'_>) -> Result<u8> {
+    Ok(*u.choose(&[2, 2, 3, 4])?)
 }
 
 fn tags(u: &mut Unstructured<'_>, frame: &mut Vec<u8>) -> Result<()> {
@@ -118,14 +124,22 @@ fn ipv4(u: &mut Unstructured<'_>, pool: &Pool, frame: &mut Vec<u8>) -> Result<()
     } else {
         0
     };
-    let source = any_of(u, &pool.ipv4)?;
+    let source = if seldom(u, 6)? {
+        [0; 4]
+    } else {
+        any_of(u, &pool.ipv4)?
+    };
     frame.extend([first, *u.choose(&[0, 0xb8, 0x20, 4, 0xff])?]);
     frame.extend(length.to_be_bytes());
     frame.extend([0, 1]);
     frame.extend(fragment.to_be_bytes());
     frame.extend([*u.choose(&[64, 64, 1, 6, 255])?, protocol, 0, 0]);
     frame.extend(source);
-    frame.extend([192, 0, 2, *u.choose(&[1, 1, 2, 4])?]);
+    frame.extend(match u.arbitrary::<u8>()? % 8 {
+        0 => [224, 0, 0, 5],
+        1 => [239, 1, 2, 3],
+        last => [192, 0, 2, *u.choose(&[1, 1, 2, last])?],
+    });
     frame.resize(frame.len() + usize::from(options) * 4, 1);
     frame.extend(behind);
     pad(u, frame)
@@ -147,8 +161,12 @@ fn ipv6(u: &mut Unstructured<'_>, pool: &Pool, frame: &mut Vec<u8>) -> Result<()
     }
     let length = u16::try_from(chain.len() + behind.len()).unwrap();
     let length = *u.choose(&[length, length, length, length, length, length, 0, 8])?;
-    let source = any_of(u, &pool.ipv6)?;
-    let hops = *u.choose(&[64, 255, 255, 254])?;
+    let source = if seldom(u, 6)? {
+        0
+    } else {
+        any_of(u, &pool.ipv6)?
+    };
+    let hops = *u.choose(&[64, 255, 255, 254, 1, 1])?;
     let traffic_class: u8 = *u.choose(&[0, 0xb8, 0x20, 4, 0xff])?;
     frame.extend([
         mostly(u, 0x60 | traffic_class >> 4)?,
@@ -159,7 +177,8 @@ fn ipv6(u: &mut Unstructured<'_>, pool: &Pool, frame: &mut Vec<u8>) -> Result<()
     frame.extend(mostly(u, length)?.to_be_bytes());
     frame.extend([kinds[0], hops]);
     frame.extend(source.to_be_bytes());
-    let destination = 0x2001_0db8_u128.rotate_right(32) | u128::from(u.arbitrary::<u8>()? % 4);
+    let network = *u.choose(&[0x2001_0db8_u128, 0x2001_0db8, 0xff02_0000, 0xff15_0000])?;
+    let destination = network.rotate_right(32) | u128::from(u.arbitrary::<u8>()? % 4);
     frame.extend(destination.to_be_bytes());
     frame.extend(chain);
     frame.extend(behind);
@@ -193,7 +212,8 @@ fn extension(u: &mut Unstructured<'_>, kind: u8, next: u8, bytes: &mut Vec<u8>) 
 fn protocol(u: &mut Unstructured<'_>) -> Result<u8> {
     match u.arbitrary::<u8>()? % 16 {
         0..=3 => Ok(17),
-        4..=7 => Ok(6),
+        4..=6 => Ok(6),
+        7 => Ok(*u.choose(&[2, 89, 112])?),
         8..=10 => Ok(58),
         11 => Ok(1),
         // SCTP, DCCP, UDP-Lite; IP in IP, GRE, ESP.
@@ -221,8 +241,11 @@ fn transport(u: &mut Unstructured<'_>, pool: &Pool, protocol: u8) -> Result<Vec<
             let length = *u.choose(&[length, length, length, 0, 12])?;
             bytes.extend(mostly(u, length)?.to_be_bytes());
             bytes.extend([0, 0]);
+            if protocol == 17 && seldom(u, 2)? {
+                bytes.extend(dhcp(u)?);
+            }
         }
-        58 => bytes.extend([u.int_in_range(128..=138)?, 0, 0, 0, 0, 0, 0, 0]),
+        58 => bytes.extend([u.int_in_range(128..=154)?, 0, 0, 0, 0, 0, 0, 0]),
         41 => bytes.extend([0x60, 0, 0, 0, 0, 0, 59, 64]),
         _ => bytes.extend([u.arbitrary()?, 0, 0, 0, 0, 0, 0, 0]),
     }
@@ -236,10 +259,25 @@ fn transport(u: &mut Unstructured<'_>, pool: &Pool, protocol: u8) -> Result<Vec<
     Ok(bytes)
 }
 
+/// The beginning of a message of DHCP, or of a DHCPv6 relay, up to the hardware address of the client.
+fn dhcp(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; 34];
+    bytes[0] = *u.choose(&[1, 1, 12, 2])?;
+    bytes[24] = *u.choose(&[0, 10])?;
+    bytes[33] = mac(u)?;
+    bytes.truncate(if seldom(u, 6)? { 33 } else { 34 });
+    Ok(bytes)
+}
+
 fn arp(u: &mut Unstructured<'_>, pool: &Pool, frame: &mut Vec<u8>) -> Result<()> {
     frame.extend([0, 1, 8, 0, mostly(u, 6)?, mostly(u, 4)?, 0, 1]);
-    frame.extend([2; 6]);
-    frame.extend(any_of(u, &pool.ipv4)?);
+    frame.extend([2, 2, 2, 2, 2, mac(u)?]);
+    let source = if seldom(u, 3)? {
+        [0; 4]
+    } else {
+        any_of(u, &pool.ipv4)?
+    };
+    frame.extend(source);
     frame.extend([0; 6]);
     frame.extend([192, 0, 2, 1]);
     pad(u, frame)

@@ -31,7 +31,7 @@ pub const IPV6: [Ipv6Addr; 4] = [
     Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0xc000, 0x207),
 ];
 /// Ports that ranges and packets are near to.
-pub const PORTS: [u16; 10] = [0, 1, 22, 53, 67, 68, 443, 546, 5_300, u16::MAX];
+pub const PORTS: [u16; 12] = [0, 1, 22, 53, 67, 68, 443, 546, 547, 3_784, 5_300, u16::MAX];
 
 const TIERS: [&str; 4] = ["bronze", "gold", "own", "silver"];
 
@@ -59,8 +59,8 @@ fn any(rng: &mut Rng, sources: u32) -> Settings {
     };
     Settings {
         exempt: Exempt {
-            control: false,
-            ..settings.exempt
+            established: settings.exempt.established,
+            ..Exempt::default()
         },
         lists: Lists::default(),
         limits: vec![limit],
@@ -87,6 +87,9 @@ fn several(rng: &mut Rng, sources: u32) -> Settings {
         exempt: Exempt {
             established: percent(rng, 30),
             control: percent(rng, 35),
+            vrrp: percent(&mut apart, 20),
+            ospf: percent(&mut apart, 20),
+            bfd: percent(&mut apart, 20),
         },
         // Uses a copy of the generator, so that this field does not affect the others.
         control: control(&mut rng.clone()),
@@ -160,6 +163,7 @@ fn control(rng: &mut Rng) -> Control {
     let total = one(rng, &["", "1/s", "3/s", "10/6s", "5/s", "10k/s"]);
     Control {
         rate: one(rng, &["1/h", "1/s", "10/6s", "100/s"]).parse().unwrap(),
+        routing: one(rng, &["1/h", "1/s", "5/s"]).parse().unwrap(),
         burst: percent(rng, 50).then(|| one(rng, &["1", "3", "40"]).parse().unwrap()),
         total: total.parse().ok(),
     }

@@ -94,6 +94,7 @@ pub fn propose(watched: &Watched) -> anyhow::Result<Proposal> {
             exempt: Exempt {
                 established: true,
                 control: true,
+                ..Exempt::default()
             },
             shadow: true,
             limits: vec![Limit {

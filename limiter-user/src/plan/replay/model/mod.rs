@@ -14,7 +14,7 @@ use limiter_common::{
     abi::{
         Config, Listed,
         counters::{Count, LimitCounters},
-        rules::{FIRST, row},
+        rules::{CONTROL_BANNED, FIRST, row},
     },
     policy::{
         Direct, Environment, Evaluation, apply_shadow, fast, full, of_lists, parse,
@@ -194,6 +194,9 @@ impl<'a> Environment for &'a Model {
     }
 
     fn lists(&self, evaluation: &Evaluation) -> u32 {
+        if evaluation.info.control & CONTROL_BANNED != 0 {
+            return 0;
+        }
         self.look_up(evaluation.info.peer(self.config.egress))
     }
 
