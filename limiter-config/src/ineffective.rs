@@ -1,4 +1,6 @@
-//! Settings without effect: limits that match no packet, lists that no limit names.
+//! Settings without effect: limits that match no packet, or only exempt ones, lists that no limit names.
+
+mod exempt;
 
 use super::{Limit, Match, Settings, matches::IpVersion};
 
@@ -14,6 +16,7 @@ impl Settings {
             let not = not.and_then(wrong_version);
             let found = [
                 wrong_version(&limit.matches).map(|why| format!("it matches no packet: {why}")),
+                exempt::first(&limit.matches, self.exempt),
                 not.map(|why| format!("not excepts no packet: {why}")),
                 too_small(limit, frame_max),
             ];
@@ -82,6 +85,64 @@ burst = "100b"\nmatch = { source = "old" } => limit 'a': a burst of 100b could n
             let found = warnings(&format!("{above}{}\n", below.replace("\\n", "\n")));
             assert_eq!(found.len(), 1, "{below}: {found:#?}");
             assert!(found[0].starts_with(expected), "{below}: {found:#?}");
+        }
+    }
+
+    #[test]
+    fn limit_on_exempt_control_traffic_gets_a_warning() {
+        let warnings = |exempt: &str, fields: &str| {
+            let text = format!(
+                "exempt = [{exempt}]\n[[limit]]\nname = \"a\"\nrate = 5\nmatch = {{ {fields} }}\n"
+            );
+            let file = parse(&text, Path::new("."));
+            let file = file.unwrap_or_else(|mistakes| panic!("{text}: {mistakes:?}"));
+            file.settings.ineffective(USUAL_FRAME)
+        };
+        let cases = r#"
+protocol = "icmpv6", icmp_type = "router-advertisement" => control neighbour discovery
+icmp_type = ["neighbor-solicitation", "neighbor-advertisement"] => control neighbour discovery
+icmp_type = "router-solicitation", ip_version = 6 => control neighbour discovery
+icmp_type = "listener-query", ttl = 1 => control multicast listener discovery
+protocol = "icmpv6", icmp_type = [143, 135] => control neighbour and multicast listener discovery
+protocol = "udp", destination_port = [67, 68] => control DHCP
+protocol = "udp", destination_port = "546-547", ip_version = 6 => control DHCP
+protocol = "igmp" => control IGMP
+protocol = "igmp", destination = ["192.0.2.1", "224.0.0.0/24"] => control IGMP
+protocol = "112" => vrrp VRRP
+protocol = "89", ttl = 1 => ospf OSPF
+protocol = "udp", destination_port = 3784 => bfd BFD
+icmp_type = "router-advertisement" =>
+icmp_type = "echo-request" =>
+protocol = "icmpv6" =>
+protocol = "icmpv6", icmp_type = ["router-advertisement", "echo-request"] =>
+protocol = "icmpv6", icmp_type = "router-advertisement", ttl = "0-254" =>
+protocol = "icmp", icmp_type = "router-advertisement" =>
+protocol = "udp", destination_port = "67-69" =>
+protocol = "udp", destination_port = [67, 68], fragments = true =>
+protocol = "udp", destination_port = 67, ip_version = 6 =>
+protocol = "udp", source_port = 67 =>
+destination_port = 67 =>
+protocol = "igmp", ttl = "2-" =>
+protocol = "igmp", destination = "192.0.2.1" =>
+protocol = "112", ttl = "0-254" =>
+protocol = "udp", destination_port = 4784 =>
+"#;
+        let all = r#""established", "control", "vrrp", "ospf", "bfd""#;
+        for case in cases.lines().skip(1) {
+            let (fields, expected) = case.split_once(" =>").unwrap();
+            let found = warnings(all, fields);
+            let Some((name, traffic)) = expected.trim().split_once(' ') else {
+                assert_eq!(found, [""; 0], "{fields}");
+                continue;
+            };
+            let begin =
+                format!("limit 'a': it never applies to {traffic}, because exempt = [\"{name}\"]");
+            assert!(
+                found.len() == 1 && found[0].starts_with(&begin),
+                "{fields}: {found:?}"
+            );
+            let others = all.replace(&format!(", \"{name}\""), "");
+            assert_eq!(warnings(&others, fields), [""; 0], "{fields}");
         }
     }
 
