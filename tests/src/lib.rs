@@ -83,7 +83,7 @@ impl Drop for SetOnDrop<'_> {
 /// would take most of a processor, and delay what they wait for.
 pub fn eventually(awaited: &str, mut condition: impl FnMut() -> bool) {
     const PATIENCE: Duration = Duration::from_secs(60);
-    const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(200)];
+    const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(100)];
     let start = Instant::now();
     loop {
         let asked = Instant::now();
