@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use ipnet::IpNet;
 use limiter_common::abi;
 use limiter_config::lists::show;
-use limiter_kernel::{Attachment, Result, program::bans::text, sys::clock};
+use limiter_kernel::{Attachment, Result, ops::bans::BY_JAIL, program::bans::text, sys::clock};
 use serde::{Deserialize, Serialize};
 
 use super::readers;
@@ -45,6 +45,15 @@ impl Ban {
     }
 }
 
+/// Begins the address of a mark, in packaging/fail2ban/limiter.conf.
+const MARK: &str = "2001:db8:fa:ba::";
+
+impl Ban {
+    fn is_mark(&self) -> bool {
+        self.origin.starts_with(BY_JAIL) && self.prefix.starts_with(MARK)
+    }
+}
+
 /// A source that a limit holds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -77,6 +86,9 @@ pub struct Bans {
     pub interface: String,
     /// The number of bans, also of those that `-n` leaves out.
     pub count: u64,
+    /// Marks by which jails of fail2ban notice that limiter was attached anew: bans of addresses that no host has. Only
+    /// `--origin` lists them.
+    pub marks: u64,
     /// The bans, by default in the order of their prefixes. A prefix has one for each origin that bans it.
     pub bans: Vec<Ban>,
     /// The sources that limits with `hold` refuse until their hold ends.
@@ -113,6 +125,7 @@ impl Bans {
         });
         Ok(Self {
             interface: attachment.interface.name.clone(),
+            marks: 0,
             count: bans.len() as u64,
             bans: shown.collect(),
             held,
@@ -135,6 +148,14 @@ impl Bans {
     /// Keeps the first bans.
     pub fn keep_first(&mut self, most: usize) {
         self.bans.truncate(most);
+    }
+
+    /// Counts the marks of fail2ban's jails instead of listing them.
+    pub fn leave_marks_out(&mut self) {
+        let all = self.bans.len();
+        self.bans.retain(|ban| !ban.is_mark());
+        self.marks = (all - self.bans.len()) as u64;
+        self.count = self.bans.len() as u64;
     }
 
     /// Keeps the bans of one origin.

@@ -28,6 +28,10 @@ pub fn bans(bans: &Bans) -> String {
     if more > 0 {
         text += &format!(" and {} more\n", grouped(more));
     }
+    if bans.marks > 0 {
+        let marks = counted(bans.marks, "mark");
+        text += &format!(" and {marks} of fail2ban's jails, which --origin lists\n");
+    }
     if !bans.held.is_empty() {
         let rows = bans.held.iter().map(|held_source| {
             let left = whole(held_source.left_seconds);
@@ -71,10 +75,11 @@ mod tests {
         let listing = Bans {
             interface: "eth0".to_owned(),
             count: 12,
+            marks: 1,
             bans: vec![ban(Some(479.5), "ssh")],
             held: Vec::new(),
         };
-        let lines = "eth0: 12 bans\n prefix     left  origin  reason  dropped\n 192.0.2.7  8m    hand    ssh       1,234\n and 11 more\n";
+        let lines = "eth0: 12 bans\n prefix     left  origin  reason  dropped\n 192.0.2.7  8m    hand    ssh       1,234\n and 11 more\n and 1 mark of fail2ban's jails, which --origin lists\n";
         assert_eq!(bans(&listing), lines);
     }
 }

@@ -32,8 +32,9 @@ pub struct Bans {
 pub async fn run(arguments: Bans) -> anyhow::Result<()> {
     let list = async |interface: &str| {
         let mut bans = observe::Bans::new(&Attachment::open(interface).await?)?;
-        if let Some(name) = &arguments.origin {
-            bans.keep_origin(&origin(name));
+        match &arguments.origin {
+            Some(name) => bans.keep_origin(&origin(name)),
+            None => bans.leave_marks_out(),
         }
         bans.sort(arguments.sort);
         bans.keep_first(arguments.count.unwrap_or(usize::MAX));
