@@ -242,12 +242,7 @@ fn errors_about_a_connection_share_its_bucket() {
             };
             let flood: Vec<_> = (1..=20).map(error).collect();
             assert_eq!(offer(&hosts, &flood), (0, 15), "{server}, {key}");
-            assert_eq!(
-                hosts.status()["sources"]["proven"],
-                1,
-                "{}",
-                hosts.status()
-            );
+            assert_eq!(hosts.status()["sources"]["proven"], 1, "{}", hosts.status());
             let own = connection.received().udp(b"data");
             assert_eq!(offer(&hosts, &vec![own; 4]), (0, 4), "{server}, {key}");
 

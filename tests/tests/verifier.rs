@@ -22,8 +22,8 @@ use limiter_tests::{
     verified_instructions_of,
 };
 
-/// Maximum for one limit. Linux 6.1 processes 57,676, and 6.18 43,710: with a handshake proof, which compares the addresses of
-/// a SYN with the host's routes.
+/// Maximum for one limit. Linux 6.18 processes some 49,000: with a handshake proof, which compares the addresses of a SYN with
+/// the host's routes.
 const ONE: u32 = 60_000;
 
 /// Maximum for several limits. Linux 6.1 processes 242,416, and 6.18 168,716 (in the network stack). Its own maximum is
