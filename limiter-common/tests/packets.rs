@@ -953,11 +953,10 @@ fn quoted(version: u16, outer: &[u8]) -> Option<PacketInfo> {
     let mut info = PacketInfo::of(Address::ZEROS);
     let mut packet = &frame[..];
     assert!(policy::read(&mut packet, &mut info));
-    related::read(&mut packet, &mut info).then(|| PacketInfo {
-        // Of the error itself.
-        length: 0,
-        ..info
-    })
+    let is_read = related::read(&mut packet, &mut info);
+    // Of the error itself.
+    info.length = 0;
+    is_read.then_some(info)
 }
 
 /// The header of an error, and what it quotes.
