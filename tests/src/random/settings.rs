@@ -305,7 +305,7 @@ fn limit(rng: &mut Rng, name: &str, lists: &Lists) -> Limit {
 fn delaying(rng: &mut Rng, limit: Limit) -> Limit {
     let may = limit.algorithm == Algorithm::TokenBucket && limit.hold.is_none();
     let max_delay =
-        (may && percent(rng, 80)).then(|| one(rng, &["1ms", "50ms", "1s", "5s"]).parse().unwrap());
+        (may && percent(rng, 80)).then(|| one(rng, &["1ms", "1s", "5s", "5s"]).parse().unwrap());
     Limit { max_delay, ..limit }
 }
 
