@@ -13,7 +13,7 @@ use limiter_common::{
         rules::{NEEDS_VLAN, NONE},
     },
     plain::Plain as _,
-    policy::{self, Bytes, PacketInfo, client, control, parse::ethernet, payload, sender},
+    policy::{self, Bytes, PacketInfo, client, control::{self, Recognised}, parse::ethernet, payload, sender},
     table::{Seed, key::Address},
 };
 
@@ -175,7 +175,9 @@ impl Bytes for Cursor {
     fn size_of_header(kind: u32, length: u32) -> u32 {
         header_size(kind, length)
     }
+}
 
+impl Recognised for Cursor {
     #[inline(always)]
     fn client(_: &Self, message: &Self, info: &PacketInfo, _: &Seed) -> u32 {
         packet_client(message.context, &raw const *info, message.offset())

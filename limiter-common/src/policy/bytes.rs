@@ -3,17 +3,10 @@
 use network_types::eth::EthHdr;
 
 use super::{
-    PacketInfo, client, control,
     parse::{self, ethernet},
     transport::size_of_header,
 };
-use crate::{
-    abi::{
-        Config,
-        rules::{PATTERN_MAX, PAYLOAD_MAX},
-    },
-    table::Seed,
-};
+use crate::abi::rules::{PATTERN_MAX, PAYLOAD_MAX};
 
 /// Words of a payload's first bytes, and one more, so that a pattern may begin at each byte.
 pub const WORDS: usize = PAYLOAD_MAX / PATTERN_MAX + 1;
@@ -72,28 +65,6 @@ pub trait Bytes {
     #[inline(always)]
     fn size_of_header(kind: u32, length: u32) -> u32 {
         size_of_header(kind, length)
-    }
-
-    /// [`client::number`]. The kernel program overrides it with a separate function.
-    #[inline(always)]
-    fn client(frame: &Self, message: &Self, info: &PacketInfo, seed: &Seed) -> u32
-    where
-        Self: Sized,
-    {
-        client::number(frame, message, info, seed)
-    }
-
-    /// [`control::recognise`], with the beginning of the frame and of its message, `behind` bytes after the IP header. The
-    /// kernel program overrides it with a separate function.
-    #[inline(always)]
-    fn control(frame: &Self, message: &Self, behind: u32, info: &PacketInfo, config: &Config) -> u32
-    where
-        Self: Copy,
-    {
-        let mut header = *frame;
-        let bytes = frame.remaining() - message.remaining();
-        header.skip(bytes - behind as usize);
-        control::recognise([frame, &header, message], info, config)
     }
 }
 

@@ -6,11 +6,7 @@
 
 use network_types::udp::UdpHdr;
 
-use super::{
-    Bytes, PacketInfo,
-    control::{DHCP, DHCPV6},
-    protocols::UDP,
-};
+use super::{Bytes, PacketInfo, protocols::UDP};
 use crate::{
     abi::rules::ANY,
     table::{
@@ -28,6 +24,10 @@ const CLIENT_BITS: u32 = 10;
 pub const OF_RELAY: u32 = 1 << RELAY_BITS;
 const RELAY_BITS: u32 = 4;
 
+/// Ports of a DHCP server or relay, and of a client: of IPv4 (RFC 2131) and IPv6 (RFC 8415).
+pub const DHCP: [u32; 2] = [67, 68];
+/// See [`DHCP`].
+pub const DHCPV6: [u32; 2] = [547, 546];
 /// `op` of a message from a client (RFC 2131), and type of a message from a relay (RFC 8415).
 const REQUEST: u8 = 1;
 const RELAY_FORWARD: u8 = 12;
@@ -91,7 +91,7 @@ pub fn number<B: Bytes>(frame: &B, message: &B, info: &PacketInfo, seed: &Seed) 
     let hardware = if is_ipv4 && info.protocol == ANY {
         arp_sender(message)
     } else {
-        frame.sender().map(|address| word(address))
+        frame.sender().map(word)
     };
     match hardware {
         Some(hardware) => host(hardware, seed),

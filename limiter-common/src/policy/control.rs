@@ -7,6 +7,7 @@ use network_types::ip::{Ipv4Hdr, Ipv6Hdr};
 
 use super::{
     Bytes, PacketInfo,
+    client::{self, DHCP, DHCPV6},
     protocols::{ICMPV6, IGMP, OSPF, TCP, UDP, VRRP},
 };
 use crate::{
@@ -17,7 +18,10 @@ use crate::{
             NEEDS_CONTROL, NEEDS_OSPF, NEEDS_VRRP,
         },
     },
-    table::key::{IPV4, is_link_local},
+    table::{
+        Seed,
+        key::{IPV4, is_link_local},
+    },
 };
 
 /// Bits of `Config::needs` with which control traffic is recognised.
@@ -28,10 +32,6 @@ const HIGHEST: u32 = 255;
 /// The TTL of packets for the link. A sender that knows its distance can make it.
 const LOWEST: u32 = 1;
 
-/// Ports of a DHCP server or relay, and of a client: of IPv4 (RFC 2131) and IPv6 (RFC 8415).
-pub const DHCP: [u32; 2] = [67, 68];
-/// See [`DHCP`].
-pub const DHCPV6: [u32; 2] = [547, 546];
 /// Ports of BFD over one hop (RFC 5881) and on the links of a bond (RFC 7130).
 pub const BFD: [u32; 2] = [3_784, 6_784];
 
@@ -63,13 +63,40 @@ pub const fn may_be(info: &PacketInfo) -> bool {
     }
 }
 
+/// A packet whose control traffic is recognised.
+pub trait Recognised: Bytes + Copy {
+    /// [`client::number`]. The kernel program overrides it with a separate function.
+    #[inline(always)]
+    fn client(frame: &Self, message: &Self, info: &PacketInfo, seed: &Seed) -> u32 {
+        client::number(frame, message, info, seed)
+    }
+
+    /// [`recognise`], with the beginning of the frame and of its message, `behind` bytes after the IP header. The kernel
+    /// program overrides it with a separate function.
+    #[inline(always)]
+    fn control(
+        frame: &Self,
+        message: &Self,
+        behind: u32,
+        info: &PacketInfo,
+        config: &Config,
+    ) -> u32 {
+        let mut header = *frame;
+        let bytes = frame.remaining() - message.remaining();
+        header.skip(bytes - behind as usize);
+        recognise([frame, &header, message], info, config)
+    }
+}
+
+impl Recognised for &[u8] {}
+
 /// Bits of [`recognise`] for the kind of control traffic. The number of its client is above.
 pub const KIND_BITS: u32 = 8;
 
 /// The kind of control traffic, and its client ([`super::client::number`]). `frame` is at the beginning of the frame, `header` at
 /// its IP or ARP header, and `message` at its ARP or transport header.
 #[inline(always)]
-pub fn recognise<B: Bytes>(
+pub fn recognise<B: Recognised>(
     [frame, header, message]: [&B; 3],
     info: &PacketInfo,
     config: &Config,

@@ -4,10 +4,11 @@
 use core::hint::black_box;
 
 use super::{
-    Bytes, Environment, Evaluation, Parsed, Steps, apply_shadow,
+    Environment, Evaluation, Parsed, Steps, apply_shadow,
     attempt::{ATTEMPTS, Attempt, Attempts, settle},
     bucket::{NOT_READ, may_replace},
-    client, control,
+    client,
+    control::{self, Recognised},
     matches::payload_holds,
     of_lists, parse, payload,
     step::Step,
@@ -57,7 +58,7 @@ macro_rules! each {
 /// Reads a packet from its Ethernet header on, or returns the reason why no limit applies to it. Calls `begin` for
 /// packets that limits may match.
 #[inline(always)]
-pub fn read<E: Environment, B: Bytes + Copy>(
+pub fn read<E: Environment, B: Recognised>(
     environment: &E,
     packet: &mut B,
     evaluation: &mut Evaluation,

@@ -1,7 +1,8 @@
 //! Limits on traffic that is exempt before any limit.
 
 use limiter_common::policy::{
-    control::{BFD, DHCP, DHCPV6, LISTENERS, NEIGHBOURS},
+    client::{DHCP, DHCPV6},
+    control::{BFD, LISTENERS, NEIGHBOURS},
     protocols::{IGMP, OSPF, VRRP},
 };
 
