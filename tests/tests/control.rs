@@ -27,6 +27,9 @@ use limiter_tests::{
 const START: u64 = 1_000_000_000_000;
 const RELAY: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 
+/// The name of a message, and the message of a host.
+type Message<'a, Host> = (&'a str, &'a dyn Fn(Host) -> Vec<u8>);
+
 /// Settings with these lines, and a limit that admits one packet.
 fn with(lines: &str) -> Settings {
     settings(&format!(
@@ -69,7 +72,7 @@ fn two_hosts(kernel: &Kernel) -> [[u8; 6]; 2] {
 fn host_without_an_address_has_a_bucket_by_its_hardware_address() {
     need_kernel!();
     let [nobody_v4, nobody_v6] = NOBODY;
-    let messages: [(&str, &dyn Fn([u8; 6]) -> Vec<u8>); 6] = [
+    let messages: [Message<'_, [u8; 6]>; 6] = [
         ("dhcp", &|host| dhcp(host, None)),
         ("arp", &|host| arp(host, Ipv4Addr::UNSPECIFIED)),
         ("solicitation", &|host| icmpv6(host, nobody_v6, 135, 255)),
@@ -135,7 +138,7 @@ fn clients_of_a_relay_share_a_few_buckets_of_their_own() {
         with("exempt = [\"control\"]\nmax_sources = 16384\n[control]\nrate = \"1/d\"\nburst = 3");
     let relay_v6: Ipv6Addr = "2001:db8::9".parse().unwrap();
     let peer = |number: u32| Ipv6Addr::from(0xfe80_u128 << 112 | u128::from(number));
-    let ways: [(&str, &dyn Fn(u32) -> Vec<u8>); 2] = [
+    let ways: [Message<'_, u32>; 2] = [
         ("DHCP", &|number| dhcp(hardware(number), Some(RELAY))),
         ("DHCPv6", &|number| relayed_v6(relay_v6, peer(number))),
     ];
