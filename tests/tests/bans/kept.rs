@@ -134,7 +134,7 @@ fn bans_are_kept_only_if_the_settings_say_so() {
         "interfaces = [\"eth0\"]\nkeep_bans = true\n[[limit]]\nname = \"one\"\nrate = \"1M/s\"\n";
     let keeping = folder.write("limiter.toml", text);
     let reloaded = hosts.run(&format!("reload eth0 --config {keeping}"));
-    assert!(reloaded.contains("keep bans off -> on"), "{reloaded}");
+    assert!(reloaded.contains("keep_bans off -> on"), "{reloaded}");
     assert_eq!(file.read()["bans"].as_array().unwrap().len(), 1);
     assert!(hosts.run("config show eth0").contains("keep_bans = true\n"));
     hosts.run("detach eth0");
