@@ -6,6 +6,6 @@
 
 pub mod abi;
 pub mod arithmetic;
-pub mod plain;
+pub mod pod;
 pub mod policy;
 pub mod table;

@@ -8,7 +8,7 @@ use limiter_common::{
         LATER_FRAGMENT, LENGTH, LIMITS_MAX, Limit, Match, NONE, RANGES_MAX, Range, SOURCE_PORT,
         WHOLE,
     },
-    plain::Plain as _,
+    pod::Pod as _,
     policy::{PacketInfo, bits::SPLIT_MAX, candidates::Candidates},
     table::key::{Address, IPV4, IPV6},
 };

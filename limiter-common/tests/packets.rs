@@ -4,14 +4,14 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use limiter_common::{
     abi::{
-        Config,
+        Constants,
         rules::{
             ANY, ANYWHERE, CONTROL_BANNED, CONTROL_LINK, CONTROL_NEAR, CONTROL_ROUTING,
             FIRST_FRAGMENT, LATER_FRAGMENT, NEEDS_BFD, NEEDS_CONTROL, NEEDS_DESTINATION,
             NEEDS_HEADER, NEEDS_OSPF, NEEDS_TRANSPORT, NEEDS_VRRP, NONE, OF_ICMPV6, WHOLE,
         },
     },
-    plain::Plain as _,
+    pod::Pod as _,
     policy::{
         self, Bytes, PacketInfo, Parsed, control, parse,
         payload::{self, Payload},
@@ -456,11 +456,11 @@ fn control_of(source: Address, packet: &[u8], needs: u32) -> u32 {
     let info = parsed
         .info(&mut message, NEEDS_TRANSPORT)
         .expect("a source");
-    let config = Config {
+    let constants = Constants {
         needs,
-        ..Config::NONE
+        ..Constants::NONE
     };
-    let kind = control::recognise([&packet, &packet, &message], &info, &config) & 0xff;
+    let kind = control::recognise([&packet, &packet, &message], &info, &constants) & 0xff;
     assert!(kind == 0 || control::may_be(&info), "{info:?}");
     kind
 }

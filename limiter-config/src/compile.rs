@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ipnet::IpNet;
 use limiter_common::{
     abi::{
-        Config, Listed,
+        Constants, Listed,
         rules::{
             self, NEEDS_BFD, NEEDS_CONNECTION, NEEDS_CONTROL, NEEDS_DESTINATION, NEEDS_HOLD,
             NEEDS_OSPF, NEEDS_PACE, NEEDS_PAIR, NEEDS_SCALE, NEEDS_SOURCE_LISTS, NEEDS_TRANSPORT,
@@ -38,7 +38,7 @@ impl Settings {
         slots: &[Slot],
         bits: &TierBits,
         frame_max: u64,
-    ) -> Result<Box<Config>, Invalid> {
+    ) -> Result<Box<Constants>, Invalid> {
         let limits = self.all_limits();
         let mut config = no_constants();
         config.nat64 = self.translators();
@@ -100,12 +100,12 @@ impl Settings {
                 config.needs |= NEEDS_SOURCE_LISTS;
             }
         }
-        config.plain = self.is_plain(slots).into();
+        config.fast_path = self.takes_fast_path(slots).into();
         Ok(config)
     }
 
     /// Returns true if each packet needs only one bucket, so that the fast path is enough.
-    fn is_plain(&self, slots: &[Slot]) -> bool {
+    fn takes_fast_path(&self, slots: &[Slot]) -> bool {
         let alone = matches!(slots, [slot] if slot.number == FIRST_SLOT);
         let only = matches!(&self.limits[..], [limit] if limit.matches.is_everything() && !limit.shadow && limit.key.needs() == 0 && limit.hold.is_none() && limit.adaptive.is_none());
         let inward = self.direction == Direction::In;
@@ -113,11 +113,11 @@ impl Settings {
     }
 }
 
-/// [`Config::NONE`] on the heap. The constants take about 100 KB, and a thread may have 2 MiB of stack: they are passed
+/// [`Constants::NONE`] on the heap. The constants take about 100 KB, and a thread may have 2 MiB of stack: they are passed
 /// as a box, and only this function has a copy on the stack.
 #[inline(never)]
-fn no_constants() -> Box<Config> {
-    Box::new(Config::NONE)
+fn no_constants() -> Box<Constants> {
+    Box::new(Constants::NONE)
 }
 
 impl Exempt {

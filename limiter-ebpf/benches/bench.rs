@@ -19,7 +19,7 @@ use limiter_common::{
     policy::{Parsed, parse},
     table::word::Word as _,
 };
-use limiter_ebpf::{atomic::Word, config::constants, maps::SETS, packet::Cursor};
+use limiter_ebpf::{atomic::Word, constants::constants, maps::SETS, packet::Cursor};
 use network_types::{
     eth::{EthHdr, EtherType},
     ip::{Ipv4Hdr, Ipv6Hdr},

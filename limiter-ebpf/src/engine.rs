@@ -6,7 +6,7 @@
 use core::{arch::asm, mem::offset_of};
 
 use limiter_common::{
-    abi::Config,
+    abi::Constants,
     policy::{
         Environment, Evaluation, Steps, TimeBounds,
         attempt::{Attempt, Code},
@@ -22,7 +22,7 @@ use limiter_common::{
 
 use crate::{
     bans, clock,
-    config::constants,
+    constants::constants,
     context::{self, Context},
     counters,
     entry_place::EntryPlace,
@@ -84,7 +84,7 @@ macro_rules! environment {
             }
 
             #[inline(always)]
-            fn config(&self) -> &Config {
+            fn constants(&self) -> &Constants {
                 constants()
             }
 

@@ -6,7 +6,7 @@
 //! - [`engine`]: gives the policy [`lists`], [`table`] (with [`new_sources`], [`second_chance`], [`room`] and [`entry_place`]) and [`counters`]
 //! - [`connection`]: looks a packet up among the host's [`sockets`]; [`handshake`]: answers SYNs, and checks the cookies
 //! - [`watch`]: events of drops; [`log`]: messages
-//! - [`past_quota`], [`clock`], [`config`], [`maps`], [`atomic`]: used by all
+//! - [`past_quota`], [`clock`], [`constants`], [`maps`], [`atomic`]: used by all
 //!
 //! A file calls only later files of this list, except that `connection`, `watch` and `log` parse a packet again.
 #![no_std]
@@ -52,11 +52,11 @@ pub mod counters;
 
 pub mod atomic;
 pub mod clock;
-pub mod config;
+pub mod constants;
 pub mod maps;
 pub mod past_quota;
 
-pub(crate) use config::{constants, lent, read};
+pub(crate) use constants::{constants, lent, read};
 
 #[cfg(not(test))]
 #[panic_handler]

@@ -12,7 +12,7 @@ use limiter_common::{abi::NEXT_FOREIGN, policy::verdict::Reason};
 use limiter_ebpf::maps::NEXT_FRAGS;
 use limiter_ebpf::{
     clock,
-    config::constants,
+    constants::constants,
     context::{self, Action, Context, DROP, PASS},
     counters, fast, full,
     maps::NEXT,

@@ -9,10 +9,10 @@ use core::{
 use aya_ebpf::EbpfContext;
 use limiter_common::{
     abi::{
-        Config,
+        Constants,
         rules::{NEEDS_VLAN, NONE},
     },
-    plain::Plain as _,
+    pod::Pod as _,
     policy::{self, Bytes, PacketInfo, client, control::{self, Recognised}, parse::ethernet, payload, sender},
     table::{Seed, key::Address},
 };
@@ -184,7 +184,7 @@ impl Recognised for Cursor {
     }
 
     #[inline(always)]
-    fn control(_: &Self, message: &Self, behind: u32, info: &PacketInfo, _: &Config) -> u32 {
+    fn control(_: &Self, message: &Self, behind: u32, info: &PacketInfo, _: &Constants) -> u32 {
         packet_control(message.context, &raw const *info, message.offset(), behind)
     }
 }

@@ -9,7 +9,7 @@ use std::{
 
 use ipnet::IpNet;
 use limiter_common::{
-    abi::{CLOCK_PACKET, Config, Listed, Source, Stamp},
+    abi::{CLOCK_PACKET, Constants, Listed, Source, Stamp},
     arithmetic::{quota::LENGTH_MAX, scale},
     policy::verdict::Reason,
     table::{Seed, key::SourceKey},
@@ -75,7 +75,7 @@ impl Limit {
     }
 
     /// The program's constants.
-    pub fn config(&self) -> Box<Config> {
+    pub fn config(&self) -> Box<Constants> {
         let settings = Settings {
             limits: vec![self.written()],
             max_sources: self.capacity,
@@ -182,13 +182,13 @@ impl Kernel {
     }
 
     /// Loads the program with these constants, with the entry for multi-buffer packets or without.
-    pub fn load(limit: &Limit, config: &Config, frags: bool) -> Self {
+    pub fn load(limit: &Limit, config: &Constants, frags: bool) -> Self {
         Self::start(limit, config, &BTreeMap::new(), frags, Maps::New)
     }
 
     fn start(
         limit: &Limit,
-        config: &Config,
+        config: &Constants,
         prefixes: &BTreeMap<IpNet, Listed>,
         frags: bool,
         maps: Maps<'_>,
@@ -350,7 +350,7 @@ fn context_of(stamp: &Stamp) -> [u32; 48] {
 }
 
 /// The program's constants for these settings, and the prefixes of its lists. The first limit gets the first slot.
-pub fn constants(settings: &Settings, clock: u32) -> (Box<Config>, BTreeMap<IpNet, Listed>) {
+pub fn constants(settings: &Settings, clock: u32) -> (Box<Constants>, BTreeMap<IpNet, Listed>) {
     let slots: Vec<_> = (0..)
         .zip(settings.all_limits())
         .map(|(number, limit)| Slot {

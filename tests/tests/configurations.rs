@@ -260,7 +260,7 @@ impl Pair {
     /// Compares the counters of limits.
     fn figures_differ<'a>(&self, names: impl Iterator<Item = &'a String>) -> Option<String> {
         let tables = &self.kernel.kernel.tables;
-        let plain = tables.plain().unwrap().by_reason;
+        let plain = tables.fast_path().unwrap().by_reason;
         let plain = |reasons: &[Reason]| -> Count {
             reasons.iter().map(|reason| plain[*reason as usize]).sum()
         };

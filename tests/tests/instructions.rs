@@ -18,7 +18,7 @@ use limiter_tests::{
 #[path = "../src/bench/object.rs"]
 mod object;
 use limiter_kernel::program::object::{ListMaps, Maps, load};
-use object::{Constants, Object};
+use object::{Object, ObjectConstants};
 
 const PAGE: &str = include_str!("../../docs/bench/instructions.md");
 /// Environment variable: if set, figures are recorded, not compared.
@@ -130,9 +130,9 @@ fn program_takes_the_recorded_instructions() {
     for (name, programs) in [("only returns", returns), ("`reference`", reference)] {
         let counted = array::from_fn(|index| {
             let (program, quota) = programs[index];
-            let constants = Constants {
+            let constants = ObjectConstants {
                 quota,
-                ..Constants::none()
+                ..ObjectConstants::none()
             };
             let object = Object::load(program, &constants).unwrap();
             let program = object.program().unwrap();

@@ -9,7 +9,7 @@ use std::{
 use aya::maps::{Array, Map, MapData};
 use limiter_common::{
     abi::{
-        CLOCK_KERNEL, Config,
+        CLOCK_KERNEL, Constants,
         events::{EVENT_BURST, EVENT_COST},
         log::TRACE,
     },
@@ -410,7 +410,7 @@ fn log_beside_a_trial_or_another_log_is_refused() {
 }
 
 /// The program of these constants that logs.
-fn load(settings: &Settings, tc: bool, change: impl FnOnce(&mut Config)) -> Program {
+fn load(settings: &Settings, tc: bool, change: impl FnOnce(&mut Constants)) -> Program {
     let (mut config, prefixes) = constants(settings, CLOCK_KERNEL);
     (config.tc, config.log, config.chained, config.deadline) = (tc.into(), TRACE, 1, 1);
     if tc {

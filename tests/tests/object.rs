@@ -4,7 +4,7 @@ use std::{fs, os::fd::AsRawFd, path::PathBuf, process::Command};
 
 use aya::programs::loaded_programs;
 use limiter_common::{
-    abi::{CLOCK_KERNEL, Config, rules::NewSourceQuota},
+    abi::{CLOCK_KERNEL, Constants, rules::NewSourceQuota},
     arithmetic::quota::SHARED,
 };
 use limiter_kernel::sys::{requirements, requirements::KernelVersion};
@@ -90,7 +90,7 @@ fn features_not_configured_are_removed_from_the_program() {
         ..NewSourceQuota::default()
     };
     let without = instructions(&Kernel::load(&limit, &plain, false));
-    let changed = |change: fn(&mut Config)| {
+    let changed = |change: fn(&mut Constants)| {
         let mut config = plain.clone();
         change(&mut config);
         instructions(&Kernel::load(&limit, &config, false))

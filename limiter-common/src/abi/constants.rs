@@ -5,7 +5,7 @@ use super::{
     rules::{BUDGETS, FIRST, LIMITS_MAX, Limit, NEEDS_CONNECTION, NewSourceQuota, PROVEN, SECOND},
 };
 use crate::{
-    plain::{Plain as _, plain},
+    pod::{Pod as _, pod},
     policy::candidates::Candidates,
     table::{Seed, key::SLOTS, nat64::Nat64},
 };
@@ -13,9 +13,9 @@ use crate::{
 /// Version of the constants and of the pinned maps, called *layout* in docs/attachment.md.
 pub const VERSION: u32 = 16;
 
-/// Value of [`Config::clock`]: the program reads the kernel's clock.
+/// Value of [`Constants::clock`]: the program reads the kernel's clock.
 pub const CLOCK_KERNEL: u32 = 0;
-/// Value of [`Config::clock`]: the packet has its time in a [`super::Stamp`] in front of it. For tests and replay.
+/// Value of [`Constants::clock`]: the packet has its time in a [`super::Stamp`] in front of it. For tests and replay.
 pub const CLOCK_PACKET: u32 = 1;
 
 /// Index in the program arrays of the program that limiter runs in front of.
@@ -24,7 +24,7 @@ pub const NEXT_FOREIGN: u32 = 0;
 /// running program does not: so one step, the swap of the link, changes both the limits now and those after the trial.
 pub const NEXT_FALLBACK: [u32; 2] = [1, 2];
 
-/// Value in [`Config::indices`] of a slot without a limit.
+/// Value in [`Constants::indices`] of a slot without a limit.
 pub const NO_LIMIT: u32 = u32::MAX;
 
 /// The program's constants. User space sets them before it loads the program, so that the verifier removes the code
@@ -32,12 +32,12 @@ pub const NO_LIMIT: u32 = u32::MAX;
 /// BPF reaches 32 KiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
-pub struct Config {
+pub struct Constants {
     /// Number of limits.
     pub limits_length: u32,
     /// 1: the loader takes the fast path. There is one limit, in slot 0, without shadow, which matches every IP packet;
     /// there are no lists, and control traffic is not exempt.
-    pub plain: u32,
+    pub fast_path: u32,
     /// Number of sets of the table: even, at least 2.
     pub sets: u32,
     /// 1: charge and count, but drop nothing.
@@ -112,11 +112,11 @@ pub struct Config {
     pub nat64: Nat64,
 }
 
-plain!(Config: limits_length plain sets shadow malformed_passes clock lists_ipv4 lists_ipv6 needs control established
+pod!(Constants: limits_length fast_path sets shadow malformed_passes clock lists_ipv4 lists_ipv6 needs control established
     room tc no_ethernet egress bans follow_up after_deadline new_sources second_chances proofs answers proof mac
     seed tick deadline indices limits candidates can_copy chained routes way_back guest log nat64);
 
-impl Config {
+impl Constants {
     /// The limit with this index.
     #[inline(always)]
     pub fn limit(&self, index: u32) -> Option<&Limit> {

@@ -1,6 +1,6 @@
 //! Counters of interfaces and limits.
 
-use crate::{plain::plain, policy::verdict::Reason};
+use crate::{pod::pod, policy::verdict::Reason};
 
 /// Packets and bytes. Bytes are those of whole frames, from the Ethernet header on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub struct Count {
     pub bytes: u64,
 }
 
-plain!(Count: packets bytes);
+pod!(Count: packets bytes);
 
 impl core::ops::Add for Count {
     type Output = Self;
@@ -44,7 +44,7 @@ pub struct LimitCounters {
     pub would_drop: Count,
 }
 
-plain!(LimitCounters: admitted dropped would_drop);
+pod!(LimitCounters: admitted dropped would_drop);
 
 /// Row of [`Counters`] of the fast path. The counters of its only limit follow from them.
 pub const FAST_PATH: u32 = 0;
@@ -79,7 +79,7 @@ pub struct Counters {
     pub delays: [u64; DELAYS],
 }
 
-plain!(Counters: by_reason sources_added sources_removed came_again second_chances proven delayed delays);
+pod!(Counters: by_reason sources_added sources_removed came_again second_chances proven delayed delays);
 
 /// Length of [`Counters::delays`].
 pub const DELAYS: usize = 16;

@@ -3,7 +3,7 @@
 use core::mem::offset_of;
 
 use crate::{
-    plain::plain,
+    pod::pod,
     policy::protocols::{self, EtherType},
     table::key::Words,
 };
@@ -34,7 +34,7 @@ pub struct Watch {
     pub process: u64,
 }
 
-plain!(Watch: until session reasons slot family mask address process);
+pod!(Watch: until session reasons slot family mask address process);
 
 /// Value of [`Watch::slot`] for all drops, also those that no limit has decided.
 pub const ANY_SLOT: u64 = u64::MAX;
@@ -58,7 +58,7 @@ pub struct Watched {
     pub lost: u64,
 }
 
-plain!(Watched: budget jiffy until lost);
+pod!(Watched: budget jiffy until lost);
 
 /// Budget of events of one CPU: a token bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub struct Budget {
     pub since: u64,
 }
 
-plain!(Budget: left since);
+pod!(Budget: left since);
 
 /// Nanoseconds per event of one CPU: 1,000 events per second.
 pub const EVENT_COST: u64 = 1_000_000;
@@ -134,7 +134,7 @@ pub struct Event {
     pub flags: u32,
 }
 
-plain!(Event: nanoseconds session source family protocol destination_port slot length reason would_drop
+pod!(Event: nanoseconds session source family protocol destination_port slot length reason would_drop
     has_destination destination source_port flags);
 
 impl Event {

@@ -4,7 +4,7 @@
 
 use crate::{
     abi::counters::Count,
-    plain::plain,
+    pod::pod,
     table::{
         Seed,
         key::{Address, KeyMask, SourceKey},
@@ -35,7 +35,7 @@ pub struct Sighting {
     pub source: Address,
 }
 
-plain!(Sighting: nanoseconds source);
+pod!(Sighting: nanoseconds source);
 
 /// Counters of one CPU. Only that CPU writes them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub struct Totals {
     pub malformed: Count,
 }
 
-plain!(Totals: seen lost malformed);
+pod!(Totals: seen lost malformed);
 
 /// The sample of sources. User space changes it while the program runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub struct Sample {
     pub muted: u64,
 }
 
-plain!(Sample: seed threshold muted);
+pod!(Sample: seed threshold muted);
 
 impl Sample {
     /// Samples one of `1 << halvings` sources by `seed`. A larger sample contains each smaller one.

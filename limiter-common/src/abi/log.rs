@@ -1,7 +1,7 @@
 //! The events that `log` reports, and the budget of each CPU.
 
 use super::events::Budget;
-use crate::{plain::plain, policy::verdict::Reason};
+use crate::{pod::pod, policy::verdict::Reason};
 
 /// Levels, as aya-log numbers them.
 pub const ERROR: u32 = 1;
@@ -145,4 +145,4 @@ pub struct Logging {
     pub ended: u32,
 }
 
-plain!(Logging: budget jiffy lost noted ended);
+pod!(Logging: budget jiffy lost noted ended);

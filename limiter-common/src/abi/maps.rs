@@ -2,7 +2,7 @@
 
 use super::rules::BUDGETS;
 use crate::{
-    plain::plain,
+    pod::pod,
     table::{OVERFLOW_WIDTH, Seed, WAYS, entry::Entry},
 };
 
@@ -14,7 +14,7 @@ pub struct Set {
     pub entries: [Entry; WAYS as usize],
 }
 
-plain!(Set: entries);
+pod!(Set: entries);
 
 /// Nanoseconds for which a source with more than one packet keeps its entry after its bucket is full again. So a flood
 /// of sources that send one packet each does not remove known sources.
@@ -40,7 +40,7 @@ pub struct Table {
     pub new_sources: [u64; BUDGETS as usize],
 }
 
-plain!(Table: seed hand apart new_sources);
+pod!(Table: seed hand apart new_sources);
 
 /// A limit's part of the table and of the new-source limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub struct Share {
     pub new_sources: u64,
 }
 
-plain!(Share: held new_sources);
+pod!(Share: held new_sources);
 
 /// A CPU's lease of new-source tokens for one limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub struct Lease {
     pub jiffy: u64,
 }
 
-plain!(Lease: tokens dry jiffy);
+pod!(Lease: tokens dry jiffy);
 
 /// The value of one prefix in a list map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,7 +81,7 @@ pub struct Listed {
     pub allowed: u32,
 }
 
-plain!(Listed: lists own allowed);
+pod!(Listed: lists own allowed);
 
 /// The end of a ban. It has two, because many bans change at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,7 +95,7 @@ pub struct Ends {
     pub change: u64,
 }
 
-plain!(Ends: until before change);
+pod!(Ends: until before change);
 
 /// All bans of one prefix together, for the packet path. The key is the prefix's IPv6 form: IPv4 addresses are mapped to
 /// `::ffff:0:0/96`.
@@ -114,7 +114,7 @@ pub struct PrefixBans {
     pub owners: u32,
 }
 
-plain!(PrefixBans: all by_hand dropped bits owners);
+pod!(PrefixBans: all by_hand dropped bits owners);
 
 /// The key of a [`Ban`]: the prefix's IPv6 form, and the number of the ban among those of the prefix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -128,7 +128,7 @@ pub struct BanKey {
     pub owner: u32,
 }
 
-plain!(BanKey: address bits owner);
+pod!(BanKey: address bits owner);
 
 /// The most bans of one prefix, each of another origin.
 pub const OWNERS_MAX: u32 = u32::BITS;
@@ -151,7 +151,7 @@ pub struct Ban {
     pub reserved: u32,
 }
 
-plain!(Ban: ends made origin reason is_kept reserved);
+pod!(Ban: ends made origin reason is_kept reserved);
 
 /// Bytes of [`Ban::origin`].
 pub const ORIGIN_MAX: usize = 32;
@@ -173,7 +173,7 @@ pub struct Banned {
     pub bans: u64,
 }
 
-plain!(Banned: counts first_end change bans);
+pod!(Banned: counts first_end change bans);
 
 /// Metadata in front of a packet, or its control block, if the clock is [`super::CLOCK_PACKET`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -192,7 +192,7 @@ pub struct Stamp {
     pub reserved: u32,
 }
 
-plain!(Stamp: nanoseconds reason uncertainty length reserved);
+pod!(Stamp: nanoseconds reason uncertainty length reserved);
 
 /// The last reading of the clock on one CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -208,7 +208,7 @@ pub struct Cpu {
     pub uses: u64,
 }
 
-plain!(Cpu: earliest latest jiffy uses);
+pod!(Cpu: earliest latest jiffy uses);
 
 /// The bucket and counters of one source, unpacked from its [`crate::table::entry`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The types of the program's constants and maps, shared by kernel program and user space.
 //!
-//! Every type is `repr(C)`, of 32- and 64-bit words, without padding: see [`crate::plain`]. A changed type or map name
+//! Every type is `repr(C)`, of 32- and 64-bit words, without padding: see [`crate::pod`]. A changed type or map name
 //! raises [`VERSION`], which is part of the path of pinned maps. So a program never opens maps of another shape.
 
 pub mod counters;
@@ -14,7 +14,7 @@ mod constants;
 mod maps;
 
 pub use constants::{
-    CLOCK_KERNEL, CLOCK_PACKET, Config, NEXT_FALLBACK, NEXT_FOREIGN, NO_LIMIT, VERSION,
+    CLOCK_KERNEL, CLOCK_PACKET, Constants, NEXT_FALLBACK, NEXT_FOREIGN, NO_LIMIT, VERSION,
 };
 pub use maps::{
     Ban, BanKey, Banned, Cpu, Ends, KEPT_FOR, LOCKS, Lease, Listed, ORIGIN_MAX, OWNERS_MAX,

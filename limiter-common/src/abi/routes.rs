@@ -2,7 +2,7 @@
 //! forwarding off, the kernel answers no question of a program about them, so user space reads them at each command.
 
 use crate::{
-    plain::{Plain as _, plain},
+    pod::{Pod as _, pod},
     table::key::{Address, IPV4, IPV6, Words},
 };
 
@@ -33,7 +33,7 @@ pub struct Route {
     pub kind: u32,
 }
 
-plain!(Route: words mask family kind);
+pod!(Route: words mask family kind);
 
 impl Route {
     /// No entry.

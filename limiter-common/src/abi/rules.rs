@@ -5,7 +5,7 @@ use crate::{
         quota::Quota,
         rescale::{self, PAST_QUOTAS, Rescale},
     },
-    plain::{Plain as _, plain},
+    pod::{Pod as _, pod},
     table::key::{KeyMask, SLOTS},
 };
 
@@ -44,7 +44,7 @@ pub const PAYLOAD_MAX: usize = 64;
 /// Bytes of a payload that one limit compares.
 pub const PATTERN_MAX: usize = 8;
 
-// Bits of `Config::needs`: what limits use of a packet. The verifier removes the code for what they do not use.
+// Bits of `Constants::needs`: what limits use of a packet. The verifier removes the code for what they do not use.
 
 /// Fields behind the fixed part of the IP header, and the length.
 pub const NEEDS_TRANSPORT: u32 = 1 << 0;
@@ -134,7 +134,7 @@ pub const OF_OTHERS: u32 = 2;
 #[repr(transparent)]
 pub struct Range(u32);
 
-plain!(Range: 0);
+pod!(Range: 0);
 
 impl Range {
     /// The range from `first` to `last`, both included.
@@ -175,7 +175,7 @@ pub struct Pattern {
     pub end: u32,
 }
 
-plain!(Pattern: mask bits offset end);
+pod!(Pattern: mask bits offset end);
 
 /// The packets that a limit applies to. All fields must match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,7 +209,7 @@ pub struct Match {
     pub ranges: [[Range; RANGES_MAX]; FIELDS],
 }
 
-plain!(Match: control family protocol fragments flags_mask flags lists unless destination established counts payload
+pod!(Match: control family protocol fragments flags_mask flags lists unless destination established counts payload
     ranges);
 
 impl Match {
@@ -279,7 +279,7 @@ pub struct Limit {
     pub except: Match,
 }
 
-plain!(Limit: quota lease mask slot shadow epoch past_length share borrows past matches except);
+pod!(Limit: quota lease mask slot shadow epoch past_length share borrows past matches except);
 
 impl Limit {
     /// Converts a TAT of `epoch` to the present quota. None if the epoch is later than this program's: another program
@@ -331,7 +331,7 @@ pub struct NewSourceQuota {
     pub own_cost: u64,
 }
 
-plain!(NewSourceQuota: tau cost lease own_tau own_cost);
+pod!(NewSourceQuota: tau cost lease own_tau own_cost);
 
 impl NewSourceQuota {
     /// No tokens are counted.

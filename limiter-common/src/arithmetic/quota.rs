@@ -6,7 +6,7 @@ use crate::{
         size,
         window::Window,
     },
-    plain::plain,
+    pod::pod,
 };
 
 /// In [`Quota::flags`]: the cost of a packet depends on its length.
@@ -48,7 +48,7 @@ pub struct Quota {
     pub pace: u64,
 }
 
-plain!(Quota: tau cost cost_shift flags window hold pace);
+pod!(Quota: tau cost cost_shift flags window hold pace);
 
 /// Ticks of a lease at most: what the rate brings in 100 µs.
 const LEASE_MAX: u64 = bucket::ticks(100_000);

@@ -3,7 +3,7 @@
 
 use crate::{
     arithmetic::{bucket, quota::Quota, window::Window},
-    plain::{Plain as _, plain},
+    pod::{Pod as _, pod},
 };
 
 /// Stored changes of a limit's quota.
@@ -19,7 +19,7 @@ pub struct Shape {
     pub window: Window,
 }
 
-plain!(Shape: tau window);
+pod!(Shape: tau window);
 
 impl From<&Quota> for Shape {
     fn from(quota: &Quota) -> Self {
@@ -53,7 +53,7 @@ pub struct Rescale {
     pub chunks_most: u64,
 }
 
-plain!(Rescale: since from to chunk_from chunk_to chunk_shift chunks_most);
+pod!(Rescale: since from to chunk_from chunk_to chunk_shift chunks_most);
 
 impl Rescale {
     /// No change. Fills unused elements of [`crate::abi::rules::Limit::past`].

@@ -6,7 +6,7 @@
 
 use crate::{
     arithmetic::bucket::{Decision, TICK_SHIFT},
-    plain::plain,
+    pod::pod,
 };
 
 /// The most tokens that a word can hold.
@@ -30,7 +30,7 @@ pub struct Window {
     pub grant: u64,
 }
 
-plain!(Window: period phase grant);
+pod!(Window: period phase grant);
 
 /// `numerator / denominator`, or 0 if the denominator is 0: the verifier refuses a division that could panic.
 #[inline(always)]

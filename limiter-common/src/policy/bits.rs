@@ -2,7 +2,7 @@
 
 use crate::{
     abi::rules::{ANY, Limit, NONE},
-    plain::plain,
+    pod::pod,
 };
 
 /// Bits of limits by the value of one byte of a packet.
@@ -15,7 +15,7 @@ pub struct ByByte {
     pub with: [u64; 256],
 }
 
-plain!(ByByte: without with);
+pod!(ByByte: without with);
 
 impl ByByte {
     /// Bits of the limits that may match a field with this value, of which `byte` counts: all if it cannot be seen.
@@ -56,7 +56,7 @@ pub struct ByPort {
     pub port: [[u64; 256]; SPLIT_MAX],
 }
 
-plain!(ByPort: block split port);
+pod!(ByPort: block split port);
 
 impl ByPort {
     /// Bits of the limits that may match this port: all if it cannot be seen.

@@ -28,7 +28,7 @@ pub(super) fn cost<E: Environment>(limit: &Limit, size: u64) -> u64 {
 /// True if a new source may take the place of a quiet one.
 #[inline(always)]
 pub(super) fn may_replace<E: Environment>(environment: &E) -> bool {
-    environment.config().second_chances.cost | environment.config().proof != 0
+    environment.constants().second_chances.cost | environment.constants().proof != 0
 }
 
 /// A packet's demand on the bucket of one limit.
@@ -340,7 +340,7 @@ enum Stored {
 /// that is too far ahead because the clock was set back, so that no source is locked out.
 #[inline(always)]
 pub fn refresh<E: Environment>(environment: &E, key: &SourceKey, index: u32) {
-    if let Some(limit) = environment.config().limit(index)
+    if let Some(limit) = environment.constants().limit(index)
         && let Some(entry) = environment.entry(environment.entry_number(key))
     {
         let (over, tat) = (entry.load(OVER), entry.load(TAT));

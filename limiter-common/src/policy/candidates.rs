@@ -10,7 +10,7 @@ use crate::{
         ANY, ANYWHERE, CONTROL_KINDS, DESTINATION_PORT, Limit, Match, OF_CONNECTIONS, OF_OTHERS,
         SOURCE_PORT,
     },
-    plain::plain,
+    pod::pod,
     table::key::{IPV4, IPV6},
 };
 
@@ -60,7 +60,7 @@ pub struct Candidates {
     pub of_others: u64,
 }
 
-plain!(Candidates: all fields reserved control family fragments protocol flags destination source unlisted by_list
+pod!(Candidates: all fields reserved control family fragments protocol flags destination source unlisted by_list
     uncertain of_connections of_others);
 
 /// Index of [`Candidates::fragments`] for [`crate::abi::rules::ANYWHERE`].

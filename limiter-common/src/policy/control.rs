@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     abi::{
-        Config,
+        Constants,
         rules::{
             ANY, CONTROL_BANNED, CONTROL_LINK, CONTROL_NEAR, CONTROL_ROUTING, NEEDS_BFD,
             NEEDS_CONTROL, NEEDS_OSPF, NEEDS_VRRP,
@@ -24,7 +24,7 @@ use crate::{
     },
 };
 
-/// Bits of `Config::needs` with which control traffic is recognised.
+/// Bits of `Constants::needs` with which control traffic is recognised.
 pub const NEEDS: u32 = NEEDS_CONTROL | NEEDS_VRRP | NEEDS_OSPF | NEEDS_BFD;
 
 /// The highest TTL. Routers lower it, so that the sender is on the link (RFC 5082).
@@ -79,12 +79,12 @@ pub trait Recognised: Bytes + Copy {
         message: &Self,
         behind: u32,
         info: &PacketInfo,
-        config: &Config,
+        constants: &Constants,
     ) -> u32 {
         let mut header = *frame;
         let bytes = frame.remaining() - message.remaining();
         header.skip(bytes - behind as usize);
-        recognise([frame, &header, message], info, config)
+        recognise([frame, &header, message], info, constants)
     }
 }
 
@@ -99,20 +99,22 @@ pub const KIND_BITS: u32 = 8;
 pub fn recognise<B: Recognised>(
     [frame, header, message]: [&B; 3],
     info: &PacketInfo,
-    config: &Config,
+    constants: &Constants,
 ) -> u32 {
     // ARP has no protocol of IP.
     let kind = if info.protocol == ANY {
         info.control
     } else if info.source.family == IPV4 {
-        Fixed::of_ipv4(header).map_or(0, |fixed| fixed.control_ipv4(config.needs, info))
+        Fixed::of_ipv4(header).map_or(0, |fixed| fixed.control_ipv4(constants.needs, info))
     } else {
-        Fixed::of_ipv6(header).map_or(0, |fixed| fixed.control_ipv6(message, config.needs, info))
+        Fixed::of_ipv6(header).map_or(0, |fixed| {
+            fixed.control_ipv6(message, constants.needs, info)
+        })
     };
     if kind & CONTROL_LINK == 0 {
         return kind;
     }
-    kind | B::client(frame, message, info, &config.seed) << KIND_BITS
+    kind | B::client(frame, message, info, &constants.seed) << KIND_BITS
 }
 
 /// Fields of the fixed part of an IP header.

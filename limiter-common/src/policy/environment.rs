@@ -2,7 +2,7 @@
 
 use super::Evaluation;
 use crate::{
-    abi::Config,
+    abi::Constants,
     policy::verdict::Reason,
     table::{
         Added,
@@ -55,7 +55,7 @@ pub trait Environment: Sized {
     }
 
     /// The constants.
-    fn config(&self) -> &Config;
+    fn constants(&self) -> &Constants;
 
     /// The present time in nanoseconds; never 0.
     fn now(&self) -> u64;
@@ -105,7 +105,7 @@ pub trait Environment: Sized {
     /// [`crate::abi::rules::Limit::on_present`] of the limit with this index.
     #[inline(always)]
     fn on_present(&self, index: u32, epoch: u32, tat: u64) -> Option<u64> {
-        self.config().limit(index)?.on_present(epoch, tat)
+        self.constants().limit(index)?.on_present(epoch, tat)
     }
 
     /// The [`crate::arithmetic::scale`] of the adaptive limit in `slot`.

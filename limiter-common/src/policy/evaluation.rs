@@ -5,7 +5,7 @@ use core::hint::black_box;
 use super::{PacketInfo, payload::Payload, verdict::Reason};
 use crate::{
     abi::rules::{ANY, LIMITS_MAX, NONE, WHOLE},
-    plain::{Plain as _, plain},
+    pod::{Pod as _, pod},
     table::key::{Address, SourceKey, Words},
 };
 
@@ -30,7 +30,7 @@ pub struct Plan {
     pub pending: u64,
 }
 
-plain!(Plan: key tat charged number reserved lease pending);
+pod!(Plan: key tat charged number reserved lease pending);
 
 /// State of one packet. Global functions of the kernel program get it by pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +94,7 @@ pub struct Evaluation {
     pub plans: [Plan; LIMITS_MAX as usize],
 }
 
-plain!(Evaluation: now latest length matching charged leased unleased would_drop new delay client info payload lists
+pod!(Evaluation: now latest length matching charged leased unleased would_drop new delay client info payload lists
     destination_lists refused_by refused counted paid budget payload_length checked passed vlan reserved pairs costs plans);
 
 impl Evaluation {

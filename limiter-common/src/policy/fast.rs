@@ -38,16 +38,16 @@ pub fn evaluate<S: Steps>(
     is_connected: impl FnOnce() -> bool,
     prove: impl Fn() -> u32,
 ) -> (Reason, Reason) {
-    let Some(limit) = environment.config().limit(0) else {
+    let Some(limit) = environment.constants().limit(0) else {
         return (Reason::Unlimited, Reason::Unlimited);
     };
-    if environment.config().bans != 0 && environment.is_banned(source, length) {
+    if environment.constants().bans != 0 && environment.is_banned(source, length) {
         return (apply_shadow(environment, Reason::Ban), Reason::Ban);
     }
-    if environment.config().established != 0 && is_connected() {
+    if environment.constants().established != 0 && is_connected() {
         return (Reason::Established, Reason::Established);
     }
-    let key = limit.mask.key(0, source, 0, &environment.config().nat64);
+    let key = limit.mask.key(0, source, 0, &environment.constants().nat64);
     // Only the first attempt is inlined: the verifier would follow each attempt.
     let mut demand = demand::<_, true>(environment, limit, &key, length);
     let first = demand.charge();
@@ -129,7 +129,7 @@ impl<S: Steps, P: Fn() -> u32> Attempts for Charge<'_, S, P> {
 
     #[inline(always)]
     fn proves(&mut self) -> bool {
-        if self.environment.config().proof == 0 || self.budget == PROVEN {
+        if self.environment.constants().proof == 0 || self.budget == PROVEN {
             return false;
         }
         match (self.prove)() {
@@ -155,7 +155,7 @@ fn demand<'a, E: Environment, const INLINE: bool>(
 /// Tries again to charge the bucket of `key`.
 #[inline(always)]
 pub fn charge_again<E: Environment>(environment: &E, key: &SourceKey, length: u64) -> Attempt {
-    let Some(limit) = environment.config().limit(0) else {
+    let Some(limit) = environment.constants().limit(0) else {
         return Attempt::Lost;
     };
     demand::<_, false>(environment, limit, key, length).charge()
@@ -164,7 +164,7 @@ pub fn charge_again<E: Environment>(environment: &E, key: &SourceKey, length: u6
 /// Makes the bucket of `key` and charges it.
 #[inline(always)]
 pub fn add<E: Environment>(environment: &E, key: &SourceKey, length: u64, budget: u32) -> Attempt {
-    let Some(limit) = environment.config().limit(0) else {
+    let Some(limit) = environment.constants().limit(0) else {
         return Attempt::Lost;
     };
     let mut demand = demand::<_, false>(environment, limit, key, length);
@@ -180,7 +180,7 @@ pub fn replace<E: Environment>(
     length: u64,
     budget: u32,
 ) -> Attempt {
-    let Some(limit) = environment.config().limit(0) else {
+    let Some(limit) = environment.constants().limit(0) else {
         return Attempt::Lost;
     };
     let mut demand = demand::<_, false>(environment, limit, key, length);

@@ -29,7 +29,7 @@ macro_rules! any {
     ($environment:expr, $evaluation:expr, $bits:ident, $step:expr) => {{
         let mut answered = false;
         for index in 0..LIMITS_MAX {
-            if index >= $environment.config().limits_length {
+            if index >= $environment.constants().limits_length {
                 break;
             }
             if $evaluation.$bits >> index & 1 != 0 && $step($environment, $evaluation, index) {
@@ -45,7 +45,7 @@ macro_rules! any {
 macro_rules! each {
     ($environment:expr, $evaluation:expr, $bits:ident, $step:expr) => {
         for index in 0..LIMITS_MAX {
-            if index >= $environment.config().limits_length {
+            if index >= $environment.constants().limits_length {
                 break;
             }
             if $evaluation.$bits >> index & 1 != 0 {
@@ -68,12 +68,12 @@ pub fn read<E: Environment, B: Recognised>(
     let parsed = parse(packet);
     match parsed {
         Parsed::Ipv4(_) | Parsed::Ipv6(_) => {}
-        Parsed::Arp(_) if environment.config().control != 0 => {}
+        Parsed::Arp(_) if environment.constants().control != 0 => {}
         Parsed::NotIp | Parsed::Arp(_) => return Err(Reason::NotIp),
         Parsed::Malformed | Parsed::TooManyTags => return Err(unreadable(environment, parsed)),
     }
     begin();
-    let needs = environment.config().needs;
+    let needs = environment.constants().needs;
     if needs & NEEDS_VLAN != 0 {
         evaluation.vlan = frame.vlan();
     }
@@ -84,8 +84,8 @@ pub fn read<E: Environment, B: Recognised>(
     if needs & control::NEEDS != 0 {
         evaluation.client = 0;
         if control::may_be(&evaluation.info) {
-            let config = environment.config();
-            let control = B::control(&frame, packet, header, &evaluation.info, config);
+            let constants = environment.constants();
+            let control = B::control(&frame, packet, header, &evaluation.info, constants);
             evaluation.info.control = control & ((1 << control::KIND_BITS) - 1);
             evaluation.client = (control >> control::KIND_BITS).into();
         }
@@ -120,23 +120,23 @@ pub fn evaluate<S: Steps>(
             return apply_shadow(environment, reason);
         }
         // Allow, deny and bans are about the peer, and matches about the source.
-        if environment.config().needs & NEEDS_SOURCE_LISTS != 0 {
+        if environment.constants().needs & NEEDS_SOURCE_LISTS != 0 {
             evaluation.lists =
                 environment.lists_of(&evaluation.info.source) & !(ON_ALLOW | ON_DENY);
         }
     }
     // Behind the lists: these are about the sender of the error.
-    let is_related = environment.config().established != 0
+    let is_related = environment.constants().established != 0
         && evaluation.info.control == 0
         && evaluation.info.may_be_error()
         && is_related(evaluation);
-    if is_related && environment.config().candidates.by_list != 0 {
+    if is_related && environment.constants().candidates.by_list != 0 {
         evaluation.lists = environment.lists_of(&evaluation.info.source) & !(ON_ALLOW | ON_DENY);
     }
-    if environment.config().control != 0 && evaluation.client != 0 {
+    if environment.constants().control != 0 && evaluation.client != 0 {
         evaluation.info.source = client::address(evaluation.client);
     }
-    if environment.config().needs & NEEDS_DESTINATION_LISTS != 0 {
+    if environment.constants().needs & NEEDS_DESTINATION_LISTS != 0 {
         evaluation.destination_lists = environment.lists_of(&evaluation.info.destination);
     }
     find_matching(environment, evaluation);
@@ -147,7 +147,7 @@ pub fn evaluate<S: Steps>(
         evaluation.passed = reason.passes().into();
         S::count_over(environment, evaluation, evaluation.refused_by);
     }
-    if environment.config().needs & NEEDS_HOLD != 0 && matches!(reason, Reason::Limit) {
+    if environment.constants().needs & NEEDS_HOLD != 0 && matches!(reason, Reason::Limit) {
         hold(environment, evaluation);
     }
     reason
@@ -165,27 +165,27 @@ fn hold<S: Steps>(environment: &S, evaluation: &mut Evaluation) {
 
 #[inline(always)]
 fn find_matching<S: Steps>(environment: &S, evaluation: &mut Evaluation) {
-    let config = environment.config();
-    let candidates = &config.candidates;
+    let constants = environment.constants();
+    let candidates = &constants.candidates;
     evaluation.matching =
-        candidates.of_packet(&evaluation.info, evaluation.lists, config.needs != 0);
+        candidates.of_packet(&evaluation.info, evaluation.lists, constants.needs != 0);
     if evaluation.matching & candidates.uncertain(evaluation.lists) != 0 {
         each!(environment, evaluation, matching, confirm_if_uncertain);
     }
-    if config.needs & NEEDS_PAIR != 0 {
+    if constants.needs & NEEDS_PAIR != 0 {
         each!(environment, evaluation, matching, S::pair);
     }
 }
 
 #[inline(always)]
 fn confirm_if_uncertain<S: Steps>(environment: &S, evaluation: &mut Evaluation, index: u32) {
-    let config = environment.config();
-    if config.candidates.uncertain(evaluation.lists) >> index & 1 == 0 {
+    let constants = environment.constants();
+    if constants.candidates.uncertain(evaluation.lists) >> index & 1 == 0 {
         return;
     }
     // Most limits with a payload end here, which costs less than a call.
-    if config.needs & NEEDS_PAYLOAD != 0
-        && let Some(limit) = config.limit(index)
+    if constants.needs & NEEDS_PAYLOAD != 0
+        && let Some(limit) = constants.limit(index)
         && !payload_holds(limit, evaluation)
     {
         evaluation.matching &= !(1 << index);
@@ -202,20 +202,20 @@ fn is_exempt<S: Steps>(
     evaluation: &mut Evaluation,
     is_connected: impl FnOnce(&Evaluation) -> bool,
 ) -> bool {
-    let config = environment.config();
-    let candidates = &config.candidates;
-    if config.established == 0 && evaluation.matching & candidates.by_connection() == 0 {
+    let constants = environment.constants();
+    let candidates = &constants.candidates;
+    if constants.established == 0 && evaluation.matching & candidates.by_connection() == 0 {
         return false;
     }
     if !evaluation.info.opens_connection() && is_connected(evaluation) {
         // A connection shows that the address is real: a flood of new sources may not use up its tokens.
         evaluation.budget = PROVEN;
-        evaluation.matching &= if config.established != 0 {
+        evaluation.matching &= if constants.established != 0 {
             candidates.of_connections
         } else {
             !candidates.of_others
         };
-        return config.established != 0;
+        return constants.established != 0;
     }
     if candidates.of_connections != 0 && evaluation.info.source_port != ANY {
         evaluation.matching &= !candidates.of_connections;
@@ -234,7 +234,7 @@ fn decide<S: Steps>(
     if evaluation.matching == 0 {
         return Reason::Unlimited;
     }
-    if environment.config().needs & NEEDS_CONNECTION != 0 {
+    if environment.constants().needs & NEEDS_CONNECTION != 0 {
         let is_exempt = is_exempt(environment, evaluation, is_connected);
         if evaluation.matching == 0 {
             return if is_exempt {
@@ -408,7 +408,7 @@ fn proves<S: Steps>(
     evaluation: &mut Evaluation,
     prove: &impl Fn(&Evaluation) -> u32,
 ) -> bool {
-    if environment.config().proof >> evaluation.refused_by & 1 == 0
+    if environment.constants().proof >> evaluation.refused_by & 1 == 0
         || evaluation.refused != Reason::NewSource as u32
         || evaluation.budget == PROVEN
     {

@@ -2,7 +2,7 @@
 
 use crate::{
     abi::rules::{ANY, NONE, WHOLE},
-    plain::{Plain as _, plain},
+    pod::{Pod as _, pod},
     table::{key::Address, pair},
 };
 
@@ -39,7 +39,7 @@ pub struct PacketInfo {
     pub icmp_type: u32,
 }
 
-plain!(PacketInfo: source destination protocol flags source_port destination_port fragment control length ttl dscp
+pod!(PacketInfo: source destination protocol flags source_port destination_port fragment control length ttl dscp
     icmp_type);
 
 impl PacketInfo {
@@ -58,7 +58,7 @@ impl PacketInfo {
         }
     }
 
-    /// The address that lists are about. `egress`: [`crate::abi::Config::egress`].
+    /// The address that lists are about. `egress`: [`crate::abi::Constants::egress`].
     #[inline(always)]
     pub const fn peer(&self, egress: u32) -> &Address {
         if egress == 0 {

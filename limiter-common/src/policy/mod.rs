@@ -69,7 +69,7 @@ pub const fn of_lists(lists: u32) -> Option<Reason> {
 /// The reason under which a packet is counted: with shadow, no packet is dropped.
 #[inline(always)]
 pub fn apply_shadow<E: Environment>(environment: &E, reason: Reason) -> Reason {
-    let shadow = environment.config().shadow != 0;
+    let shadow = environment.constants().shadow != 0;
     match reason {
         Reason::Malformed if shadow => Reason::MalformedWouldDrop,
         reason if shadow && !reason.passes() => Reason::WouldDrop,
@@ -82,7 +82,9 @@ pub fn apply_shadow<E: Environment>(environment: &E, reason: Reason) -> Reason {
 #[inline(always)]
 pub fn unreadable<E: Environment>(environment: &E, parsed: Parsed) -> Reason {
     match parsed {
-        Parsed::Malformed if environment.config().malformed_passes != 0 => Reason::MalformedPassed,
+        Parsed::Malformed if environment.constants().malformed_passes != 0 => {
+            Reason::MalformedPassed
+        }
         _ => Reason::Malformed,
     }
 }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     abi::rules::{ANY, NONE, PATTERN_MAX, PAYLOAD_MAX, WHOLE},
-    plain::plain,
+    pod::pod,
 };
 
 pub use super::bytes::WORDS;
@@ -32,7 +32,7 @@ pub struct Payload {
     pub hidden: u32,
 }
 
-plain!(Payload: words length hidden);
+pod!(Payload: words length hidden);
 
 impl Payload {
     /// The eight bytes from `offset` on, in the order of memory.

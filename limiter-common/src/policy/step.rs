@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     abi::{
-        Config,
+        Constants,
         rules::{Limit, NEEDS_DESTINATION, NEEDS_PACE, NEEDS_PAIR, NEEDS_SCALE, NEEDS_VLAN},
     },
     arithmetic::{bucket::TAU_MAX, quota::ADAPTIVE, scale, size},
@@ -35,7 +35,7 @@ impl<'a, S: Steps> Step<'a, S> {
     /// Creates a step. None if there is no such limit.
     #[inline(always)]
     pub fn new(environment: &'a S, evaluation: &'a mut Evaluation, index: u32) -> Option<Self> {
-        let limit = environment.config().limit(index)?;
+        let limit = environment.constants().limit(index)?;
         Some(Self {
             environment,
             evaluation,
@@ -56,7 +56,7 @@ impl<'a, S: Steps> Step<'a, S> {
     fn new_key(&self) -> SourceKey {
         let Evaluation { info, pairs, .. } = &*self.evaluation;
         let (mask, slot) = (&self.limit.mask, self.limit.slot);
-        let Config { needs, nat64, .. } = self.environment.config();
+        let Constants { needs, nat64, .. } = self.environment.constants();
         let number = if needs & NEEDS_VLAN != 0 && mask.port == VLAN {
             self.evaluation.key_vlan()
         } else {
@@ -195,7 +195,8 @@ impl<'a, S: Steps> Step<'a, S> {
 
     #[inline(always)]
     fn is_adaptive(&self) -> bool {
-        self.environment.config().needs & NEEDS_SCALE != 0 && self.limit.quota.flags & ADAPTIVE != 0
+        self.environment.constants().needs & NEEDS_SCALE != 0
+            && self.limit.quota.flags & ADAPTIVE != 0
     }
 
     /// Decides when the packet leaves, whose charge has brought the bucket to `tat`. The clock was read for the charge. A
@@ -204,7 +205,7 @@ impl<'a, S: Steps> Step<'a, S> {
     #[inline(always)]
     fn delay(&mut self, tat: u64) {
         let quota = &self.limit.quota;
-        let Config { needs, shadow, .. } = *self.environment.config();
+        let Constants { needs, shadow, .. } = *self.environment.constants();
         if S::IN_STACK
             && needs & NEEDS_PACE != 0
             && quota.pace != 0
@@ -286,7 +287,11 @@ impl<'a, S: Steps> Step<'a, S> {
     /// Removes the limit from the matching ones if it does not match the packet.
     #[inline(always)]
     pub fn confirm(self) {
-        if !matches(self.limit, self.environment.config().needs, self.evaluation) {
+        if !matches(
+            self.limit,
+            self.environment.constants().needs,
+            self.evaluation,
+        ) {
             self.evaluation.matching &= !(1 << self.index);
         }
     }
@@ -300,7 +305,7 @@ impl<'a, S: Steps> Step<'a, S> {
         }
         let info = &self.evaluation.info;
         let flow = if mask.by == BY_FLOW { info.flow() } else { 0 };
-        let Config { seed, nat64, .. } = self.environment.config();
+        let Constants { seed, nat64, .. } = self.environment.constants();
         let words = pair::words(mask, &info.source, &info.destination, flow, seed, nat64);
         if let Some(place) = self.evaluation.pairs.get_mut(self.index as usize) {
             *place = words;
@@ -369,7 +374,7 @@ impl<'a, S: Steps> Step<'a, S> {
             return false;
         }
         // Refusals are remembered by the peer, whatever the keys of the limits are: others of its network are not it.
-        let Config { egress, nat64, .. } = self.environment.config();
+        let Constants { egress, nat64, .. } = self.environment.constants();
         let peer = self.evaluation.info.peer(*egress);
         let known_as = second_chance::SOURCE.key(0, peer, 0, nat64);
         let key = self.key();

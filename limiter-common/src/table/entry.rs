@@ -14,7 +14,7 @@ use crate::{
         bucket::{self, BUSY, FREE, REST},
         size,
     },
-    plain::plain,
+    pod::pod,
     policy::verdict::Reason,
     table::{key::SourceKey, word::Word},
 };
@@ -38,7 +38,7 @@ pub struct Entry {
     pub words: [u64; 4],
 }
 
-plain!(Entry: words);
+pod!(Entry: words);
 
 /// Bits below a counter. An overflow of the counter does not change them.
 pub const COUNTER_SHIFT: u32 = 16;

@@ -1,7 +1,7 @@
 //! The key of a bucket: a limit; a source's prefix or the whole interface; optionally a port or a VLAN.
 
 use super::nat64::{self, Nat64, PREFIXES_MAX};
-use crate::plain::{Plain as _, plain};
+use crate::pod::{Pod as _, pod};
 
 /// An address in network byte order. IPv4 is in the first four bytes, and the others are 0. Words of eight bytes,
 /// because LLVM copies eight bytes at a time, and the verifier requires them to be aligned on the stack.
@@ -40,7 +40,7 @@ pub struct SourceKey {
     pub scope: u64,
 }
 
-plain!(SourceKey: first rest scope);
+pod!(SourceKey: first rest scope);
 
 const KIND_SHIFT: u32 = 16;
 const SLOT_SHIFT: u32 = KIND_SHIFT + 2;
@@ -165,7 +165,7 @@ pub struct Address {
     pub reserved: u32,
 }
 
-plain!(Address: words family reserved);
+pod!(Address: words family reserved);
 
 impl Address {
     /// An IPv4 address in network byte order.
@@ -222,7 +222,7 @@ pub struct KeyMask {
     pub nat64: [Words; PREFIXES_MAX],
 }
 
-plain!(KeyMask: ipv4 ipv6 interface port link_local by destination_ipv4 destination_ipv6 nat64);
+pod!(KeyMask: ipv4 ipv6 interface port link_local by destination_ipv4 destination_ipv6 nat64);
 
 /// Value of [`KeyMask::port`]: no number is part of the key.
 pub const NO_NUMBER: u32 = 0;

@@ -1,7 +1,7 @@
 //! The home set and the probe sequence of a source.
 
 use super::key::SourceKey;
-use crate::plain::plain;
+use crate::pod::pod;
 
 /// Entries of a set. Two entries of 32 bytes fill one cache line, so that a packet of a known source needs one line.
 pub const WAYS: u32 = 2;
@@ -24,7 +24,7 @@ pub const SETS_OF_SOURCE: u32 = PAIRS_OF_SOURCE * SETS_OF_PAIR;
 #[repr(C)]
 pub struct Seed(pub [u64; 4]);
 
-plain!(Seed: 0);
+pod!(Seed: 0);
 
 impl Seed {
     /// A public seed (digits of pi), for tests and for tables that are not attacked.

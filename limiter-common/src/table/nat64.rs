@@ -2,7 +2,7 @@
 //! of its prefixes (RFC 6052).
 
 use super::key::Words;
-use crate::plain::{Plain as _, plain};
+use crate::pod::{Pod as _, pod};
 
 /// The most prefixes: the well-known one, and three that the operator names.
 pub const PREFIXES_MAX: usize = 4;
@@ -17,7 +17,7 @@ pub struct Prefix {
     pub mask: Words,
 }
 
-plain!(Prefix: first mask);
+pod!(Prefix: first mask);
 
 /// The prefixes of translators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct Nat64 {
     pub reserved: u32,
 }
 
-plain!(Nat64: prefixes length reserved);
+pod!(Nat64: prefixes length reserved);
 
 impl Nat64 {
     /// The well-known prefix alone: 64:ff9b::/96.

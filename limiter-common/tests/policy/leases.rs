@@ -27,15 +27,15 @@ fn leased(nested: bool, cost: u64) -> Row<'static> {
         KeyMask::prefixes(32, 64).key(1, &address(1), 0, &Nat64::WELL_KNOWN),
     ];
     let mut row = row(&keys);
-    let [interface, source, ..] = &mut row.config.limits;
+    let [interface, source, ..] = &mut row.constants.limits;
     interface.mask = KeyMask::interface();
     (interface.quota.tau, interface.quota.cost) = (BURST * LENGTH * cost, cost);
     interface.quota.flags = BY_BYTES;
     assert!(interface.lease(CPUS as u64));
     (source.quota.tau, source.quota.cost) = (BURST << 40, 1 << 40);
     if !nested {
-        row.config.limits_length = 1;
-        row.config.candidates.all = 1;
+        row.constants.limits_length = 1;
+        row.constants.candidates.all = 1;
     }
     row
 }
@@ -68,7 +68,7 @@ proptest! {
         large in prop::sample::select(&[LENGTH, 60_000]),
     ) {
         let row = leased(nested, cost);
-        let limit = row.config.limits[0];
+        let limit = row.constants.limits[0];
         let all_leases = CPUS as u64 * limit.lease;
         let full = bucket::ticks(NOW);
         let mut whole = Reference { tat: full, tau: limit.quota.tau + all_leases };

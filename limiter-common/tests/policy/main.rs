@@ -79,8 +79,8 @@ fn packet_that_loses_the_last_token_to_another_cpu_is_charged_to_no_limit() {
 #[test]
 fn refund_to_an_adaptive_limit_is_what_it_was_charged() {
     let mut row = row(&[key(1, 0), key(1, 1)]);
-    row.config.needs = NEEDS_SCALE;
-    row.config.limits[0].quota.flags = ADAPTIVE;
+    row.constants.needs = NEEDS_SCALE;
+    row.constants.limits[0].quota.flags = ADAPTIVE;
     row.scale.set(scale::word(2 * scale::ONE, NOW));
     let spent = bucket::ticks(NOW) + 3 * COST;
     row.entries[0][TAT].set(spent);
@@ -116,7 +116,7 @@ fn charge_counts_from_the_clock_if_the_tick_was_late() {
 #[test]
 fn plan_of_an_earlier_packet_is_not_used() {
     let mut row = row(&[key(1, 0), key(1, 1)]);
-    row.config.limits[0].shadow = 1;
+    row.constants.limits[0].shadow = 1;
     let empty = bucket::ticks(NOW) + TAU;
     row.entries[0][TAT].set(empty);
     let mut evaluation = Evaluation::NONE;

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use limiter_common::{
-    abi::{Config, rules::Limit},
+    abi::{Constants, rules::Limit},
     arithmetic::bucket,
     policy::{Direct, Environment, Evaluation, TimeBounds, verdict::Reason},
     table::{
@@ -26,7 +26,7 @@ pub type Meanwhile<'a> = dyn Fn(&Row<'_>) + 'a;
 
 /// An engine with two limits over a row of entries.
 pub struct Row<'a> {
-    pub config: Box<Config>,
+    pub constants: Box<Constants>,
     pub entries: Vec<[Cell<u64>; 4]>,
     /// Number of searches for an entry.
     pub searches: Cell<u32>,
@@ -61,8 +61,8 @@ impl<'a> Environment for &'a Row<'_> {
     type Entry = Entry<'a>;
     type Found = Option<Entry<'a>>;
 
-    fn config(&self) -> &Config {
-        &self.config
+    fn constants(&self) -> &Constants {
+        &self.constants
     }
 
     fn now(&self) -> u64 {
@@ -154,13 +154,13 @@ pub fn row<'a>(keys: &[SourceKey]) -> Row<'a> {
         limit.slot = slot;
         limit
     };
-    let mut config = Box::new(Config::NONE);
-    (config.limits[0], config.limits[1]) = (limit(0), limit(1));
-    config.limits_length = 2;
-    let limits = config.limits;
-    config.candidates.fill(&limits[..2]);
+    let mut constants = Box::new(Constants::NONE);
+    (constants.limits[0], constants.limits[1]) = (limit(0), limit(1));
+    constants.limits_length = 2;
+    let limits = constants.limits;
+    constants.candidates.fill(&limits[..2]);
     Row {
-        config,
+        constants,
         entries: keys.iter().map(entry_of).collect(),
         searches: Cell::new(0),
         meanwhile: Cell::new(None),

@@ -43,7 +43,7 @@ pub const QUOTA: Quota = Quota {
     cost: COST << TICK_SHIFT,
     cost_shift: 0,
     flags: 0,
-    window: limiter_common::plain::Plain::ZEROS,
+    window: limiter_common::pod::Pod::ZEROS,
     hold: 0,
     pace: 0,
 };

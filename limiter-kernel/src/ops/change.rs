@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use limiter_common::abi::{Config, NEXT_FALLBACK};
+use limiter_common::abi::{Constants, NEXT_FALLBACK};
 use limiter_config::{Lists, Settings};
 
 use crate::{
@@ -295,7 +295,7 @@ impl Change {
         let views: Vec<View> = [now].into_iter().chain(after).collect();
         let gone = slots(views.iter().map(|view| &view.record));
         let kept = slots([&record].into_iter().chain(&fallback));
-        let load = |record, config: &Config| load(&attachment.dir, &views, record, config);
+        let load = |record, config: &Constants| load(&attachment.dir, &views, record, config);
         let next = load(record, &config)?;
         let fallback = fallback.map(|record| {
             let config = record.config()?;
@@ -336,7 +336,7 @@ fn slots<'a>(records: impl IntoIterator<Item = &'a Record>) -> BTreeSet<u32> {
 
 /// Loads the program of `record` over the maps of an attachment. If one of its generations has equal lists, their
 /// maps are shared.
-fn load(dir: &Dir, views: &[View], record: Record, config: &Config) -> Result<Loaded> {
+fn load(dir: &Dir, views: &[View], record: Record, config: &Constants) -> Result<Loaded> {
     let lists = &record.settings.lists;
     let same =
         |view: &&View| view.record.settings.lists == *lists && view.record.tiers == record.tiers;

@@ -11,7 +11,7 @@ use limiter_common::{
         rules::{BUDGETS, ROWS},
     },
     arithmetic::bucket,
-    plain::Plain,
+    pod::Pod,
     policy::second_chance::{Place, WORDS},
     table::{Seed, key::SourceKey},
 };
@@ -113,7 +113,7 @@ impl Tables {
     }
 
     /// Counters of the fast path, of all CPUs.
-    pub fn plain(&self) -> Result<Counters> {
+    pub fn fast_path(&self) -> Result<Counters> {
         self.row(FAST_PATH)
     }
 
@@ -126,7 +126,7 @@ impl Tables {
         Ok(sum(&of_cpus(&self.counted, row)?))
     }
 
-    /// Counters of the limit in `slot` on the full path, of all CPUs. [`Self::plain`] has those of the fast path.
+    /// Counters of the limit in `slot` on the full path, of all CPUs. [`Self::fast_path`] has those of the fast path.
     pub fn limit(&self, slot: u32) -> Result<LimitCounters> {
         let of_cpus = of_cpus(&self.limits, slot)?;
         let total = |count: fn(&LimitCounters) -> Count| of_cpus.iter().map(count).sum();
@@ -207,7 +207,7 @@ impl Tables {
 }
 
 /// The values of each CPU at `index` of a map.
-pub(crate) fn of_cpus<T: Plain + Copy + 'static>(
+pub(crate) fn of_cpus<T: Pod + Copy + 'static>(
     map: &PerCpuArray<MapData, Raw<T>>,
     index: u32,
 ) -> Result<Vec<T>> {
@@ -216,7 +216,7 @@ pub(crate) fn of_cpus<T: Plain + Copy + 'static>(
 }
 
 /// A zero for each CPU.
-pub(crate) fn zeros<T: Plain + Copy + 'static>() -> Result<PerCpuValues<Raw<T>>> {
+pub(crate) fn zeros<T: Pod + Copy + 'static>() -> Result<PerCpuValues<Raw<T>>> {
     let cpus = clock::possible_cpus()?;
     PerCpuValues::try_from(vec![Raw(T::ZEROS); cpus]).failed("counting the CPUs")
 }

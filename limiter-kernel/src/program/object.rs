@@ -13,7 +13,7 @@ use aya::{
 };
 use ipnet::IpNet;
 use limiter_common::{
-    abi::{CLOCK_KERNEL, Config, Listed, SETS_OF_WORD, log::LOGS_BYTES},
+    abi::{CLOCK_KERNEL, Constants, Listed, SETS_OF_WORD, log::LOGS_BYTES},
     policy::second_chance::lines,
     table::{Seed, key::SLOTS},
 };
@@ -75,8 +75,8 @@ pub enum ListMaps<'a> {
 
 /// The name of the program's entry. `tc`: the one for the network stack. `frags`: the one that takes packets in several
 /// buffers (Linux 5.18).
-const fn entry_name(plain: bool, tc: bool, frags: bool) -> &'static str {
-    match (plain, tc, frags) {
+const fn entry_name(fast_path: bool, tc: bool, frags: bool) -> &'static str {
+    match (fast_path, tc, frags) {
         (true, true, _) => "limiter_tc",
         (false, true, _) => "limits_tc",
         (true, false, false) => "limiter",
@@ -94,7 +94,12 @@ pub struct Program {
 }
 
 /// Loads the program with the constants of `config`. `frags`: the entry that takes packets in several buffers.
-pub fn load(config: &Config, maps: Maps<'_>, lists: ListMaps<'_>, frags: bool) -> Result<Program> {
+pub fn load(
+    config: &Constants,
+    maps: Maps<'_>,
+    lists: ListMaps<'_>,
+    frags: bool,
+) -> Result<Program> {
     if config.proof != 0 {
         requirements::syn_cookies(config.tc != 0)?;
     }
@@ -109,7 +114,7 @@ pub fn load(config: &Config, maps: Maps<'_>, lists: ListMaps<'_>, frags: bool) -
     constants.0.can_copy = requirements::kernel()?.has_frags().into();
     if config.log != 0 {
         // The fast path keeps no state that the log could report.
-        constants.0.plain = 0;
+        constants.0.fast_path = 0;
     }
     constants.0.follow_up = config.has_follow_up().into();
     // Times of packets need no bounds, and their decisions no leases.
@@ -120,7 +125,7 @@ pub fn load(config: &Config, maps: Maps<'_>, lists: ListMaps<'_>, frags: bool) -
         for limit in &mut constants.0.limits[..config.limits_length as usize] {
             if limit.lease(cpus) {
                 // The fast path has no leases.
-                constants.0.plain = 0;
+                constants.0.fast_path = 0;
             }
         }
     }
@@ -128,7 +133,7 @@ pub fn load(config: &Config, maps: Maps<'_>, lists: ListMaps<'_>, frags: bool) -
     let mut held = Vec::new();
     let next = maps::next_of(frags && config.tc == 0);
     let mut loader = loader::without_kernel_types();
-    loader.override_global("CONFIG", &*constants, true);
+    loader.override_global("CONSTANTS", &*constants, true);
     if !config.looks_up_sockets() {
         loader.map_max_entries("LOOKUPS", 1);
     }
@@ -174,7 +179,7 @@ pub fn load(config: &Config, maps: Maps<'_>, lists: ListMaps<'_>, frags: bool) -
     if let Some(full_at) = new_sources_full_at {
         maps::fill_table(&mut ebpf, seed, full_at)?;
     }
-    let entry = entry_name(constants.0.plain != 0, tc, frags);
+    let entry = entry_name(constants.0.fast_path != 0, tc, frags);
     load_program(&mut ebpf, entry)?;
     Ok(Program { ebpf, entry })
 }

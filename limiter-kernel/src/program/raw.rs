@@ -2,18 +2,18 @@
 
 #![allow(unsafe_code, reason = "see docs/unsafe.md")]
 
-use limiter_common::plain::Plain;
+use limiter_common::pod::Pod;
 
 /// A value that is copied bytewise between the kernel and this process.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(transparent)]
 pub struct Raw<T>(pub T);
 
-// SAFETY: only limiter-common implements `Plain`: for integers, arrays, and by a macro that asserts that there is no
+// SAFETY: only limiter-common implements `Pod`: for integers, arrays, and by a macro that asserts that there is no
 // padding. So every byte is initialised, and every bit pattern is valid.
-unsafe impl<T: Plain + Copy + 'static> aya::Pod for Raw<T> {}
+unsafe impl<T: Pod + Copy + 'static> aya::Pod for Raw<T> {}
 
-impl<T: Plain> Raw<T> {
+impl<T: Pod> Raw<T> {
     /// The value that these bytes represent; `None` if there are too few.
     pub fn read(bytes: &[u8]) -> Option<T> {
         let bytes = bytes.get(..size_of::<Self>())?;

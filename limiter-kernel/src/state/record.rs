@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, io, path::PathBuf, time::Duration};
 use aya::maps::{Array, Map, MapData};
 use ipnet::IpNet;
 use limiter_common::{
-    abi::{Config, NEXT_FALLBACK, NEXT_FOREIGN},
+    abi::{Constants, NEXT_FALLBACK, NEXT_FOREIGN},
     arithmetic::rescale::Rescale,
     table::{WAYS, key::SLOTS},
 };
@@ -172,7 +172,7 @@ impl Record {
     }
 
     /// The constants of the program. The settings must have their lists.
-    pub fn config(&self) -> Result<Box<Config>, Invalid> {
+    pub fn config(&self) -> Result<Box<Constants>, Invalid> {
         let mut config = self
             .settings
             .compile(&self.limits, &self.tiers, self.frame_max)?;
@@ -193,13 +193,13 @@ impl Record {
         }
         if self.counts_shares && config.room == 0 {
             config.room = config.sets * WAYS;
-            config.plain = 0;
+            config.fast_path = 0;
         }
         Ok(config)
     }
 
     /// The constants of a trial. Buckets of limits that only its `fallback` has are kept until they are full.
-    pub fn trial_config(&self, fallback: Option<&Self>) -> Result<Box<Config>, Invalid> {
+    pub fn trial_config(&self, fallback: Option<&Self>) -> Result<Box<Constants>, Invalid> {
         let mut config = self.config()?;
         let Some(fallback) = fallback.map(Self::config).transpose()? else {
             return Ok(config);

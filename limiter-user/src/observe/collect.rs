@@ -128,7 +128,7 @@ fn limit(
     let too_long = configured.never_admits(record.frame_max, attachment.frame_max());
     let mut counters = tables.limit(slot.number)?;
     if slot.number == FIRST_SLOT {
-        let fast = of_the_only_limit(&tables.plain()?);
+        let fast = of_the_only_limit(&tables.fast_path()?);
         counters.admitted = counters.admitted + fast.admitted;
         counters.dropped = counters.dropped + fast.dropped;
         counters.would_drop = counters.would_drop + fast.would_drop;

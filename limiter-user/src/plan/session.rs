@@ -94,7 +94,7 @@ fn fate_of(frame: &Frame, compiled: &Compiled) -> Fate {
     }
     let holds = |slot| {
         let counters = model.limit(slot);
-        compiled.config.plain != 0 || counters.admitted.packets + counters.dropped.packets > 0
+        compiled.config.fast_path != 0 || counters.admitted.packets + counters.dropped.packets > 0
     };
     let mut limits = (0..).zip(&compiled.settings.limits);
     let limit = limits.find(|(slot, limit)| !limit.shadow && !is_generous(limit) && holds(*slot));

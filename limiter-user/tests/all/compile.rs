@@ -4,7 +4,7 @@ use std::path::Path;
 
 use limiter_common::{
     abi::{
-        Config,
+        Constants,
         rules::{
             NEEDS_CONTROL, NEEDS_DESTINATION, NEEDS_DESTINATION_LISTS, NEEDS_EXCEPT, NEEDS_HEADER,
             NEEDS_PAIR, NEEDS_PAYLOAD, NEEDS_TRANSPORT, NEEDS_VRRP,
@@ -35,7 +35,7 @@ fn slot(number: u32) -> Slot {
 }
 
 /// Compiles with slots for the limits from `first` on.
-fn compiled_from(first: u32, text: &str) -> Box<Config> {
+fn compiled_from(first: u32, text: &str) -> Box<Constants> {
     let settings = settings(text);
     let slots: Vec<_> = (first..)
         .zip(settings.all_limits())
@@ -46,7 +46,7 @@ fn compiled_from(first: u32, text: &str) -> Box<Config> {
     config.unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-fn compiled(text: &str) -> Box<Config> {
+fn compiled(text: &str) -> Box<Constants> {
     compiled_from(0, text)
 }
 
@@ -78,13 +78,13 @@ fn each_switch_sets_only_its_own_flags() {
     assert_eq!(config_with("malformed = \"pass\"").malformed_passes, 1);
     let established = config_with("exempt = [\"established\"]");
     assert_eq!((established.established, established.control), (1, 0));
-    assert_eq!(established.plain, 1);
+    assert_eq!(established.fast_path, 1);
     let control = config_with("exempt = [\"control\"]");
     assert_eq!((control.established, control.control), (0, 1));
     assert_eq!(control.needs, NEEDS_TRANSPORT | NEEDS_CONTROL);
-    assert_eq!(control.plain, 0);
+    assert_eq!(control.fast_path, 0);
     let vrrp = config_with("exempt = [\"vrrp\"]");
-    assert_eq!((vrrp.control, vrrp.plain), (0, 0));
+    assert_eq!((vrrp.control, vrrp.fast_path), (0, 0));
     assert_eq!(vrrp.needs, NEEDS_TRANSPORT | NEEDS_VRRP);
     for (lists, expected) in [
         ("deny = [\"192.0.2.0/24\"]", (1, 0)),
@@ -93,7 +93,7 @@ fn each_switch_sets_only_its_own_flags() {
     ] {
         let config = compiled(&format!("{ONE}[lists]\n{lists}\n"));
         assert_eq!((config.lists_ipv4, config.lists_ipv6), expected, "{lists}");
-        assert_eq!(config.plain, 0, "{lists}");
+        assert_eq!(config.fast_path, 0, "{lists}");
     }
 }
 
@@ -122,7 +122,7 @@ fn control_traffic_limits_come_last() {
 /// The fast path is for a single limit that holds everything, drops, and has the first slot.
 #[test]
 fn fast_path_is_only_for_one_unconditional_limit() {
-    assert_eq!(compiled_from(1, ONE).plain, 0, "another slot");
+    assert_eq!(compiled_from(1, ONE).fast_path, 0, "another slot");
     for line in [
         "shadow = true",
         "match = { protocol = \"udp\" }",
@@ -134,10 +134,10 @@ fn fast_path_is_only_for_one_unconditional_limit() {
         "match = { vlan = 20 }",
     ] {
         let text = format!("{ONE}{line}\n");
-        assert_eq!(compiled(&text).plain, 0, "{line}");
+        assert_eq!(compiled(&text).fast_path, 0, "{line}");
     }
     let two = format!("{ONE}{}", ONE.replace("one", "two"));
-    assert_eq!(compiled(&two).plain, 0);
+    assert_eq!(compiled(&two).fast_path, 0);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Loads limiter with the settings of a subject.
 
 use anyhow::Result;
-use limiter_common::abi::Config;
+use limiter_common::abi::Constants;
 use limiter_config::{Mode, Settings, TierBits, shares::Share, slot::Slot};
 use limiter_kernel::{
     program::{
@@ -27,11 +27,11 @@ pub fn load(case: Case, file: &str) -> Result<(Program, Mode)> {
 }
 
 /// The constants of one limit by source.
-pub fn config(case: Case) -> Result<Box<Config>> {
+pub fn config(case: Case) -> Result<Box<Constants>> {
     Ok(compile(case, &scenario::one(case.verdict))?.0)
 }
 
-fn compile(case: Case, file: &str) -> Result<(Box<Config>, Settings, TierBits)> {
+fn compile(case: Case, file: &str) -> Result<(Box<Constants>, Settings, TierBits)> {
     const FRAME_MAX: u64 = 1_522;
     // New sources meet the default new-source limit. Other sources must be known, and are admitted at once.
     let new_sources = match case.sources {

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, anyhow};
 use aya::{Ebpf, EbpfLoader, include_bytes_aligned, maps::Map, programs::ProgramFd, programs::Xdp};
-use limiter_common::abi::{Config, SETS_OF_WORD};
+use limiter_common::abi::{Constants, SETS_OF_WORD};
 use limiter_kernel::{program::raw::Raw, sys::clock};
 
 #[cfg(target_endian = "little")]
@@ -17,21 +17,21 @@ pub struct Object {
     program: &'static str,
 }
 
-/// Constants of the programs. Each program reads a part of them.
+/// ObjectConstants of the programs. Each program reads a part of them.
 #[derive(Debug)]
-pub struct Constants {
-    /// Constants of limiter.
-    pub config: Box<Config>,
+pub struct ObjectConstants {
+    /// ObjectConstants of limiter.
+    pub config: Box<Constants>,
     /// The reference's cost of a packet, and its burst, in nanoseconds.
     pub quota: [u64; 2],
     /// Sources that the reference has room for.
     pub capacity: u32,
 }
 
-impl Constants {
-    /// Constants for programs that read none of them.
+impl ObjectConstants {
+    /// ObjectConstants for programs that read none of them.
     pub fn none() -> Self {
-        let mut config = Box::new(Config::NONE);
+        let mut config = Box::new(Constants::NONE);
         config.sets = 2;
         Self {
             config,
@@ -42,8 +42,8 @@ impl Constants {
 }
 
 impl Object {
-    pub fn load(program: &'static str, constants: &Constants) -> Result<Self> {
-        let Constants {
+    pub fn load(program: &'static str, constants: &ObjectConstants) -> Result<Self> {
+        let ObjectConstants {
             config,
             quota,
             capacity,
@@ -52,7 +52,7 @@ impl Object {
         constants.0.tick = clock::tick()?;
         // The object needs no relocation against the kernel's types. Reading them would take about 50 ms.
         let mut ebpf = EbpfLoader::new()
-            .override_global("CONFIG", &*constants, false)
+            .override_global("CONSTANTS", &*constants, false)
             .override_global("QUOTA", quota, false)
             .map_max_entries("SETS", config.sets)
             .map_max_entries("OVERFLOW", config.sets.div_ceil(SETS_OF_WORD))

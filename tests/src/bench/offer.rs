@@ -13,7 +13,7 @@ use super::{
     case::{Case, Cpus, Family, Sources},
     machine::{processor_time, stay_on},
     mix::{ETHERNET, IPV4, Kind},
-    object::{Constants, Object},
+    object::{Object, ObjectConstants},
     testbed::{Counters, Testbed},
 };
 
@@ -134,7 +134,7 @@ impl Sender {
             Family::Ipv4 => "send_ipv4",
             Family::Ipv6 => "send_ipv6",
         };
-        let mut object = Object::load(program, &Constants::none())?;
+        let mut object = Object::load(program, &ObjectConstants::none())?;
         let mut flow: Array<_, [u64; 6]> = object.take_map("FLOW")?.try_into()?;
         let count = case.sources.count();
         let first = match case.cpus {

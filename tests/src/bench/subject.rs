@@ -13,7 +13,7 @@ use super::{
     limiter,
     mix::Traffic,
     netfilter,
-    object::{Constants, Object},
+    object::{Object, ObjectConstants},
     testbed::{Testbed, on},
 };
 
@@ -32,7 +32,10 @@ pub struct Installed {
 #[derive(Debug)]
 enum Kind {
     /// Programs of the benchmark's object, for packets that are dropped and for packets that pass; and their constants.
-    Programs([Option<&'static str>; 2], fn(Case) -> Result<Constants>),
+    Programs(
+        [Option<&'static str>; 2],
+        fn(Case) -> Result<ObjectConstants>,
+    ),
     /// limiter with this configuration file, besides the keys about the table.
     Limiter(fn(Case) -> String),
     /// limiter with the recipe for this traffic.
@@ -212,27 +215,27 @@ fn install(case: Case, file: &str, testbed: &Testbed) -> Result<(Box<dyn Any>, O
     Ok((Box::new((program, link)), Some(descriptor)))
 }
 
-fn none(_: Case) -> Result<Constants> {
-    Ok(Constants::none())
+fn none(_: Case) -> Result<ObjectConstants> {
+    Ok(ObjectConstants::none())
 }
 
 /// The table and the key are limiter's.
-fn one_line(case: Case) -> Result<Constants> {
-    Ok(Constants {
+fn one_line(case: Case) -> Result<ObjectConstants> {
+    Ok(ObjectConstants {
         config: limiter::config(case)?,
-        ..Constants::none()
+        ..ObjectConstants::none()
     })
 }
 
-fn reference(case: Case) -> Result<Constants> {
+fn reference(case: Case) -> Result<ObjectConstants> {
     const SECOND: u64 = 1_000_000_000;
-    Ok(Constants {
+    Ok(ObjectConstants {
         quota: match case.verdict {
             Verdict::Dropped => [3_600 * SECOND, 3_600 * SECOND],
             Verdict::Passed => [1, SECOND],
         },
         capacity: case.sources.capacity(),
-        ..Constants::none()
+        ..ObjectConstants::none()
     })
 }
 

@@ -309,7 +309,10 @@ impl Fields<'_> {
     /// Name of the peer's refusals, whatever the keys of the limits are.
     fn own(&self) -> Id {
         let mut bits = Bits { ipv4: 32, ipv6: 64 };
-        if self.peer.is_some_and(|peer| self.translator_of(peer).is_some()) {
+        if self
+            .peer
+            .is_some_and(|peer| self.translator_of(peer).is_some())
+        {
             bits.ipv6 = 128;
         }
         let owner = Owner {

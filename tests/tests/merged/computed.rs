@@ -219,7 +219,7 @@ fn program_in_the_kernel_charges_the_same() {
         // The kernel takes one page.
         let begin = &frame[..frame.len().min(3_000)];
         kernel.offer_merged(begin, frame.len() as u32, segment, count);
-        let counters = kernel.tables.plain().unwrap().by_reason;
+        let counters = kernel.tables.fast_path().unwrap().by_reason;
         let after = (
             counters.iter().map(|count| count.packets).sum(),
             counters.iter().map(|count| count.bytes).sum(),

@@ -6,7 +6,7 @@ use aya::maps::lpm_trie::Key;
 use ipnet::IpNet;
 use limiter_common::{
     abi::{Ban, BanKey, Ends},
-    plain::Plain as _,
+    pod::Pod as _,
     policy::ban,
 };
 use limiter_config::{Invalid, invalid};

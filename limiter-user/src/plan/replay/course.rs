@@ -127,7 +127,7 @@ impl<'a> Course<'a> {
 fn limits(model: &Model, compiled: &Compiled, all: &Counters) -> Vec<(Limit, LimitCounters)> {
     let limits = compiled.settings.all_limits();
     let counted = (FIRST_SLOT..).zip(limits).map(|(slot, limit)| {
-        let counters = if compiled.config.plain == 0 {
+        let counters = if compiled.config.fast_path == 0 {
             model.limit(slot)
         } else {
             observe::of_the_only_limit(all)

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use ipnet::IpNet;
 use limiter_common::{
-    abi::{Config, Listed},
+    abi::{Constants, Listed},
     arithmetic::quota::LENGTH_MAX,
     policy::verdict::Reason,
 };
@@ -31,7 +31,7 @@ pub const FRAME_MAX: u64 = 1_522;
 /// The settings compiled for the model.
 #[derive(Clone, Debug)]
 pub struct Compiled {
-    pub(super) config: Box<Config>,
+    pub(super) config: Box<Constants>,
     pub(super) prefixes: BTreeMap<IpNet, Listed>,
     pub(super) settings: Settings,
 }

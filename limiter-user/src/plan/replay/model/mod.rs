@@ -12,7 +12,7 @@ use std::{
 use ipnet::IpNet;
 use limiter_common::{
     abi::{
-        Config, Listed,
+        Constants, Listed,
         counters::{Count, LimitCounters},
         rules::{CONTROL_BANNED, FIRST, row},
     },
@@ -36,7 +36,7 @@ use table::{Entry, Memory};
 /// The model of the program.
 #[derive(Debug)]
 pub struct Model {
-    config: Box<Config>,
+    config: Box<Constants>,
     memory: Memory,
     prefixes: BTreeMap<IpNet, Listed>,
     new_sources: NewSources,
@@ -57,7 +57,7 @@ pub struct Model {
 impl Model {
     /// Creates a model with these constants and prefixes. Time starts at `begin` (nanoseconds). No packet belongs to a
     /// connection of the host's sockets.
-    pub fn new(config: Box<Config>, prefixes: &BTreeMap<IpNet, Listed>, begin: u64) -> Self {
+    pub fn new(config: Box<Constants>, prefixes: &BTreeMap<IpNet, Listed>, begin: u64) -> Self {
         Self {
             memory: Memory::new(config.sets),
             prefixes: prefixes.clone(),
@@ -84,7 +84,7 @@ impl Model {
     pub fn offer(&mut self, frame: &[u8], length: u64, now: u64) -> Reason {
         self.now.set(now);
         let (model, mut frame) = (&&*self, frame);
-        if self.config.plain != 0 {
+        if self.config.fast_path != 0 {
             return match fast::source(model, parse(&mut frame)) {
                 Ok(source) => {
                     let is_connected = || self.connected;
@@ -113,7 +113,7 @@ impl Model {
     /// The reason without shadow, and the slot of the limit that has decided. `reason`: that of the packet offered last.
     pub fn details(&self, reason: Reason) -> (Reason, Option<u32>) {
         let evaluation = self.evaluation.borrow();
-        let is_fast = self.config.plain != 0;
+        let is_fast = self.config.fast_path != 0;
         let refused = || Reason::from_number(evaluation.refused).unwrap_or(reason);
         let why = match reason {
             Reason::MalformedWouldDrop => Reason::Malformed,
@@ -185,7 +185,7 @@ impl<'a> Environment for &'a Model {
     type Entry = Entry<'a>;
     type Found = Option<Entry<'a>>;
 
-    fn config(&self) -> &Config {
+    fn constants(&self) -> &Constants {
         &self.config
     }
 

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use limiter_common::{
     abi::{
-        Config,
+        Constants,
         rules::{NewSourceQuota, ROWS},
     },
     arithmetic::bucket,
@@ -28,7 +28,7 @@ pub struct NewSources {
 
 impl NewSources {
     /// Creates buckets that are full at `begin` (nanoseconds).
-    pub fn new(config: &Config, begin: u64) -> Self {
+    pub fn new(config: &Constants, begin: u64) -> Self {
         let full = bucket::time(bucket::ticks(begin));
         let lines = 0..lines(config.sets);
         Self {
@@ -67,7 +67,7 @@ impl NewSources {
     }
 
     /// Returns true if the source was refused before, long enough ago for a second chance.
-    pub fn was_refused(&self, config: &Config, key: &SourceKey, now: u64) -> bool {
+    pub fn was_refused(&self, config: &Constants, key: &SourceKey, now: u64) -> bool {
         let place = Place::of(&config.seed, key, config.sets);
         let line = self.refused.get(place.line as usize);
         config.second_chances.cost != 0 && line.is_some_and(|line| place.was_refused(line, now))

@@ -3,11 +3,11 @@
 
 use core::arch::asm;
 
-use limiter_common::abi::Config;
+use limiter_common::abi::Constants;
 
 /// Filled by the loader, under this name.
 #[unsafe(no_mangle)]
-static CONFIG: Config = Config::NONE;
+static CONSTANTS: Constants = Constants::NONE;
 
 /// The constants.
 #[expect(
@@ -15,13 +15,13 @@ static CONFIG: Config = Config::NONE;
     reason = "the empty assembly reads nothing"
 )]
 #[inline(always)]
-pub fn constants() -> &'static Config {
-    let mut config = &raw const CONFIG;
+pub fn constants() -> &'static Constants {
+    let mut constants = &raw const CONSTANTS;
     // SAFETY: does nothing. It hides the address from the compiler, which would use the initial values. The section is
     // initialised and never changes while the program runs.
     unsafe {
-        asm!("/* {0} */", inout(reg) config, options(pure, nomem, nostack, preserves_flags));
-        &*config
+        asm!("/* {0} */", inout(reg) constants, options(pure, nomem, nostack, preserves_flags));
+        &*constants
     }
 }
 
