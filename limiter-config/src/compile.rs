@@ -19,6 +19,8 @@ use limiter_common::{
     table::{WAYS, nat64::Nat64},
 };
 
+use crate::lists::THROTTLED;
+
 use super::{
     Direction, Exempt, Invalid, Key, Limit, Lists, Malformed, Match, NewSources, Prefixes, Proof,
     Settings, TierBits, control, ensure,
@@ -53,6 +55,7 @@ impl Settings {
         }
         config.sets = shares::entries(self.max_sources) / WAYS;
         config.bans = self.max_bans;
+        config.throttled = bits.of(THROTTLED).map_or(0, |bit| 1 << bit);
         config.shadow = self.shadow.into();
         config.malformed_passes = (self.malformed == Malformed::Pass).into();
         let lists = self.lists.all().flat_map(|(_, prefixes)| prefixes.iter());

@@ -20,6 +20,8 @@ pub const DENY: &str = "deny";
 pub const BANS: &str = "bans";
 /// The name of no certain format.
 const AUTO: &str = "auto";
+/// Name of the list that decisions of CrowdSec about throttling add sources to, if a configuration has it.
+pub const THROTTLED: &str = "throttled";
 /// The most tiers: the bits of a word, without those of [`ALLOW`], [`DENY`] and the bans.
 pub const TIERS_MAX: usize = 29;
 

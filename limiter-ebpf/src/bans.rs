@@ -27,14 +27,14 @@ pub fn are_there() -> bool {
             .is_some_and(|banned| read!(banned, counts[0]) | read!(banned, counts[1]) != 0)
 }
 
-/// True if a ban drops a packet of this peer. Counts the packet for the ban. `allowed`: see
-/// [`limiter_common::abi::Listed::allowed`].
+/// [`ON_BAN`] if a ban drops a packet of this peer, for which it counts the packet; otherwise the bit of the list of
+/// throttled sources, if a ban puts the peer there. `allowed`: see [`limiter_common::abi::Listed::allowed`].
 #[inline(always)]
-pub fn drops(peer: &Address, length: u64, allowed: u32) -> bool {
-    ban_find(&raw const *peer, length, allowed) != 0
+pub fn find(peer: &Address, length: u64, allowed: u32) -> u32 {
+    ban_find(&raw const *peer, length, allowed)
 }
 
-/// [`drops`]: returns 1 or 0. A global function, so that the verifier checks it once.
+/// [`find`]. A global function, so that the verifier checks it once.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn ban_find(peer: *const Address, length: u64, allowed: u32) -> u32 {
@@ -43,6 +43,7 @@ extern "C" fn ban_find(peer: *const Address, length: u64, allowed: u32) -> u32 {
         return 0;
     };
     let now = clock::recent();
+    let mut throttled = 0;
     // Read once: one packet sees all bans of a change, or none.
     let change = read!(banned, change);
     let mut key = if peer.family == IPV4 {
@@ -52,10 +53,11 @@ extern "C" fn ban_find(peer: *const Address, length: u64, allowed: u32) -> u32 {
     };
     if read!(banned, counts[0]) != 0 {
         // SAFETY: user space replaces whole values, and the program only adds to `dropped`.
-        if let Some(found) = unsafe { BANS.get(key.key()) }
-            && ban::drops(found, change, allowed, now)
-        {
-            return count(found, length);
+        if let Some(found) = unsafe { BANS.get(key.key()) } {
+            if ban::drops(found, change, allowed, now) {
+                return count(found, length);
+            }
+            throttled |= throttled_by(found, change, allowed, now);
         }
     }
     if read!(banned, counts[1]) != 0 {
@@ -66,17 +68,28 @@ extern "C" fn ban_find(peer: *const Address, length: u64, allowed: u32) -> u32 {
             if ban::drops(found, change, allowed, now) {
                 return count(found, length);
             }
-            // A ban of a shorter prefix may last longer. Behind an allowed prefix, it does not matter.
+            throttled |= throttled_by(found, change, allowed, now);
+            // A ban of a shorter prefix may last longer, or drop. Behind an allowed prefix, it does not matter.
             if found.bits == 0 || found.bits < allowed {
                 break;
             }
             key.shorten(found.bits - 1);
         }
     }
-    0
+    throttled
 }
 
-/// Counts a packet for the ban that drops it. Returns 1.
+/// The bit of the list of throttled sources if these bans put theirs there; 0 if not. Without such a list, it costs nothing.
+#[inline(always)]
+fn throttled_by(found: &PrefixBans, change: u64, allowed: u32, now: u64) -> u32 {
+    match constants().throttled {
+        0 => 0,
+        list if ban::throttles(found, change, allowed, now) => list,
+        _ => 0,
+    }
+}
+
+/// Counts a packet for the ban that drops it. Returns [`ON_BAN`].
 #[inline(always)]
 fn count(found: &PrefixBans, length: u64) -> u32 {
     let before = counters::count_hit(ON_BAN.trailing_zeros(), length);
@@ -88,5 +101,5 @@ fn count(found: &PrefixBans, length: u64) -> u32 {
             dropped.add(increment);
         }
     }
-    1
+    ON_BAN
 }

@@ -6,7 +6,7 @@
 use core::{arch::asm, mem::offset_of};
 
 use limiter_common::{
-    abi::Constants,
+    abi::{Constants, rules::ON_BAN},
     policy::{
         Environment, Evaluation, Steps, TimeBounds,
         attempt::{Attempt, Code},
@@ -102,7 +102,7 @@ macro_rules! environment {
 
             #[inline(always)]
             fn is_banned(&self, source: &Address, length: u64) -> bool {
-                bans::are_there() && bans::drops(source, length, 0)
+                bans::are_there() && bans::find(source, length, 0) & ON_BAN != 0
             }
 
             $(#[inline(always)]

@@ -55,9 +55,14 @@ extern "C" fn list_find(evaluation: *const Evaluation) -> u32 {
     if constants().control != 0 && evaluation.info.control & CONTROL_BANNED != 0 {
         lists = 0;
     }
-    let is_banned = bans::are_there() && bans::drops(peer, evaluation.length, allowed);
-    if is_banned {
+    let banned = match bans::are_there() {
+        true => bans::find(peer, evaluation.length, allowed),
+        false => 0,
+    };
+    if banned & ON_BAN != 0 {
         lists &= !(ON_ALLOW | ON_DENY);
+    } else {
+        lists |= banned;
     }
     for list in 0..LISTS_MAX {
         // Most listed sources are on one of the first two lists.
@@ -68,7 +73,7 @@ extern "C" fn list_find(evaluation: *const Evaluation) -> u32 {
             counters::count_hit(list, evaluation.length);
         }
     }
-    if is_banned { lists | ON_BAN } else { lists }
+    lists | banned
 }
 
 #[inline(always)]

@@ -110,11 +110,16 @@ pub struct Constants {
     pub log: u32,
     /// The prefixes of translators from IPv4 to IPv6.
     pub nat64: Nat64,
+    /// Bit of the list of throttled sources, to which bans may add some; 0: there is none.
+    pub throttled: u32,
+    /// 0, for the alignment.
+    pub reserved: u32,
 }
 
 pod!(Constants: limits_length fast_path sets shadow malformed_passes clock lists_ipv4 lists_ipv6 needs control established
     room tc no_ethernet egress bans follow_up after_deadline new_sources second_chances proofs answers proof mac
-    seed tick deadline indices limits candidates can_copy chained routes way_back guest log nat64);
+    seed tick deadline indices limits candidates can_copy chained routes way_back guest log nat64 throttled
+    reserved);
 
 impl Constants {
     /// The limit with this index.

@@ -102,10 +102,13 @@ pod!(Ends: until before change);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct PrefixBans {
-    /// The latest end of all bans.
+    /// The latest end of all bans that drop packets.
     pub all: Ends,
-    /// The latest end of the bans by hand. Over those of programs, every allowed prefix around a source takes precedence.
+    /// The latest end of the bans by hand that drop packets. Over those of programs, every allowed prefix around a source
+    /// takes precedence.
     pub by_hand: Ends,
+    /// The latest end of the bans that only put sources on the list of throttled ones.
+    pub throttled: Ends,
     /// Packets that were dropped; see [`crate::policy::ban::increment`].
     pub dropped: u64,
     /// Length of the prefix, in bits of an IPv6 address.
@@ -114,7 +117,7 @@ pub struct PrefixBans {
     pub owners: u32,
 }
 
-pod!(PrefixBans: all by_hand dropped bits owners);
+pod!(PrefixBans: all by_hand throttled dropped bits owners);
 
 /// The key of a [`Ban`]: the prefix's IPv6 form, and the number of the ban among those of the prefix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -147,11 +150,11 @@ pub struct Ban {
     pub reason: [u8; REASON_MAX],
     /// 1: `limiter ban` made the ban, and no program makes it again after a restart.
     pub is_kept: u32,
-    /// 0, for the alignment.
-    pub reserved: u32,
+    /// 1: the ban drops nothing, and puts its sources on the list of throttled ones.
+    pub is_throttle: u32,
 }
 
-pod!(Ban: ends made origin reason is_kept reserved);
+pod!(Ban: ends made origin reason is_kept is_throttle);
 
 /// Bytes of [`Ban::origin`].
 pub const ORIGIN_MAX: usize = 32;

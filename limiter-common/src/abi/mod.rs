@@ -28,7 +28,7 @@ const _: () = {
     assert!(size_of::<Set>() == 64, "one cache line");
     assert!(size_of::<Table>() == 160 && size_of::<Share>() == 16 && size_of::<Listed>() == 12);
     assert!(size_of::<Ban>() == 112 && size_of::<Banned>() == 40);
-    assert!(size_of::<PrefixBans>() == 64 && size_of::<BanKey>() == 24);
+    assert!(size_of::<PrefixBans>() == 88 && size_of::<BanKey>() == 24);
     assert!(size_of::<Counters>() == 560 && size_of::<LimitCounters>() == 48);
     assert!(size_of::<Watch>() == 80 && size_of::<Watched>() == 40);
     assert!(size_of::<log::Logging>() == 40);

@@ -8,7 +8,8 @@
 //! Bans of one command begin and end together. The command numbers the change, writes each ban with the ends before and
 //! after it, and then makes the change the last one in force: one store of a word.
 //!
-//! Several origins may ban a prefix. The program sees two ends of it: the latest of all, and the latest of those by hand.
+//! Several origins may ban a prefix. The program sees three ends of it: the latest of all that drop packets, the latest of
+//! those by hand, and the latest of those that only throttle.
 
 use crate::abi::{Ends, PrefixBans};
 
@@ -20,7 +21,7 @@ pub const EXACT: u64 = 1_024;
 pub const STEP: u64 = 61;
 
 /// Bans of prefixes within each other that the program tries for one packet, from the longest prefix on. It tries the
-/// next one only if a ban has ended, and the next edit removes bans that have ended.
+/// next one only if a ban has ended or throttles, and the next edit removes bans that have ended.
 pub const NESTED: u32 = 8;
 
 /// An end before any time: of a ban that is not there.
@@ -47,6 +48,14 @@ pub const fn drops(bans: &PrefixBans, change: u64, allowed: u32, now: u64) -> bo
         end(&bans.by_hand, change)
     };
     allowed <= bans.bits && !is_over(until, now)
+}
+
+/// True if the bans of a prefix put its sources on the list of throttled ones at `now`, if `change` is the last change in
+/// force. `allowed`: see [`crate::abi::Listed::allowed`]. Programs make these bans, so every entry of the allow list takes
+/// precedence.
+#[inline(always)]
+pub const fn throttles(bans: &PrefixBans, change: u64, allowed: u32, now: u64) -> bool {
+    allowed == 0 && !is_over(end(&bans.throttled, change), now)
 }
 
 /// The later of two ends.
@@ -91,6 +100,7 @@ mod tests {
         PrefixBans {
             all: ends(all),
             by_hand: ends(by_hand),
+            throttled: ends(OVER),
             bits,
             ..PrefixBans::default()
         }
@@ -134,6 +144,30 @@ mod tests {
             assert_eq!(drops(&both, 0, allowed, now), wanted, "{allowed} {now}");
         }
         assert_eq!([later(0, 5), later(5, 0), later(5, 7)], [0, 0, 7]);
+    }
+
+    #[test]
+    fn throttle_drops_nothing_and_ends_and_every_allowed_prefix_takes_precedence() {
+        let throttled = Ends {
+            until: 1_000,
+            before: OVER,
+            change: 8,
+        };
+        let sum = PrefixBans {
+            throttled,
+            ..bans(OVER, OVER, 128)
+        };
+        for (change, allowed, now, wanted) in [
+            (7, 0, 999, false),
+            (8, 0, 999, true),
+            (8, 0, 1_000, false),
+            (8, 1, 999, false),
+            (8, 129, 999, false),
+        ] {
+            let case = (change, allowed, now);
+            assert_eq!(throttles(&sum, change, allowed, now), wanted, "{case:?}");
+            assert!(!drops(&sum, change, allowed, now), "{case:?}");
+        }
     }
 
     #[test]

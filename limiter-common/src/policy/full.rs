@@ -121,8 +121,9 @@ pub fn evaluate<S: Steps>(
         }
         // Allow, deny and bans are about the peer, and matches about the source.
         if environment.constants().needs & NEEDS_SOURCE_LISTS != 0 {
-            evaluation.lists =
-                environment.lists_of(&evaluation.info.source) & !(ON_ALLOW | ON_DENY);
+            let throttled = evaluation.lists & environment.constants().throttled;
+            let lists = environment.lists_of(&evaluation.info.source);
+            evaluation.lists = lists & !(ON_ALLOW | ON_DENY) | throttled;
         }
     }
     // Behind the lists: these are about the sender of the error.

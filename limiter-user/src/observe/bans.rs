@@ -27,6 +27,8 @@ pub struct Ban {
     pub age_seconds: f64,
     /// Packets that the bans of this prefix dropped, by all origins together. Exact up to 1,024 packets, an estimate above.
     pub dropped_packets: u64,
+    /// True if the ban drops nothing, and puts its sources on the list `throttled`.
+    pub throttles: bool,
 }
 
 impl Ban {
@@ -41,6 +43,7 @@ impl Ban {
             reason: text(&ban.reason),
             age_seconds: seconds(now.saturating_sub(ban.made)),
             dropped_packets: dropped,
+            throttles: ban.is_throttle != 0,
         }
     }
 }

@@ -7,7 +7,11 @@ use limiter_common::{
     policy::{of_lists, second_chance::SOURCE, verdict::Reason},
     table::key::SourceKey,
 };
-use limiter_config::{ALLOW, DENY, Limit, key::address, lists::show};
+use limiter_config::{
+    ALLOW, DENY, Limit,
+    key::address,
+    lists::{THROTTLED, show},
+};
 use limiter_kernel::{Attachment, Result, program::Tables, sys::clock};
 
 use super::{Asked, Ban, Check, CheckedLimit, MissingOptions, OnList, readers, source::Refused};
@@ -16,7 +20,18 @@ use super::{Asked, Ban, Check, CheckedLimit, MissingOptions, OnList, readers, so
 pub fn check(attachment: &Attachment, asked: &Asked) -> Result<Check> {
     let Attachment { record, tables, .. } = attachment;
     let source = asked.source;
-    let listed = attachment.lists.of(source)?.lists;
+    let listed = attachment.lists.of(source)?;
+    let throttled = match record.tiers.of(THROTTLED) {
+        Some(bit)
+            if attachment
+                .bans
+                .throttles(source, listed.allowed, clock::now()?)? =>
+        {
+            1 << bit
+        }
+        _ => 0,
+    };
+    let listed = listed.lists | throttled;
     let (decides, ban) = decided_by(attachment, source)?;
     let lists_source = |name: &String| {
         let bit = record.tiers.of(name);

@@ -18,7 +18,10 @@ pub fn bans(bans: &Bans) -> String {
                 ban.prefix.clone(),
                 ban.left_seconds.map_or_else(|| "no end".to_owned(), whole),
                 ban.origin.clone(),
-                ban.reason.clone(),
+                match ban.throttles {
+                    true => format!("throttled: {}", ban.reason),
+                    false => ban.reason.clone(),
+                },
                 grouped(ban.dropped_packets),
             ]
         });
@@ -66,6 +69,7 @@ mod tests {
             reason: reason.to_owned(),
             age_seconds: 20.5,
             dropped_packets: 1_234,
+            throttles: false,
         };
         assert_eq!(
             since(&ban(Some(479.5), "ssh brute force")),

@@ -136,7 +136,7 @@ impl Bans {
             None => BTreeMap::new(),
         };
         let is_there = |ban: &Ban| !is_over(ban.ends.until, now);
-        let [all, by_hand] = ends_of(owned.values());
+        let [all, by_hand, throttled] = ends_of(owned.values());
         let mut ended = BTreeSet::new();
         let mut is_changed = false;
         for (origin, wish) in wishes {
@@ -194,7 +194,7 @@ impl Bans {
         }
         plan.ended
             .extend(ended.iter().map(|owner| record_key(prefix, *owner)));
-        let [all_now, by_hand_now] = ends_of(owned.values());
+        let [all_now, by_hand_now, throttled_now] = ends_of(owned.values());
         let ends = |until, before| Ends {
             until,
             before,
@@ -207,6 +207,7 @@ impl Bans {
         let sum = PrefixBans {
             all: ends(all_now, all),
             by_hand: ends(by_hand_now, by_hand),
+            throttled: ends(throttled_now, throttled),
             dropped,
             bits: key_of(prefix).prefix_len(),
             owners,

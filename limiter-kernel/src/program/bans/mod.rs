@@ -16,7 +16,7 @@ use aya::maps::{HashMap, IterableMap, LpmTrie, Map, MapData, MapError, lpm_trie:
 use ipnet::IpNet;
 use limiter_common::{
     abi::{Ban, BanKey, Banned, OWNERS_MAX, PrefixBans},
-    policy::ban::{NESTED, drops, is_over, later},
+    policy::ban::{NESTED, drops, is_over, later, throttles},
 };
 
 use crate::{
@@ -153,26 +153,44 @@ impl Bans {
 
     /// The bans that drop packets of a source at `now`. `allowed`: see [`limiter_common::abi::Listed::allowed`].
     pub fn of(&self, source: IpAddr, allowed: u32, now: u64) -> Result<Option<Dropping>> {
-        self.find(key_of(&source.into()), allowed, now)
+        self.dropping(key_of(&source.into()), allowed, now)
+    }
+
+    /// True if bans put a source on the list of throttled ones at `now`. `allowed`: see [`Bans::of`].
+    pub fn throttles(&self, source: IpAddr, allowed: u32, now: u64) -> Result<bool> {
+        let is_found = |sum: &PrefixBans, change| throttles(sum, change, allowed, now);
+        Ok(self.find(key_of(&source.into()), is_found)?.is_some())
     }
 
     /// The bans at `now` of the longest prefix that contains this one and is shorter.
     pub fn around(&self, prefix: &IpNet, now: u64) -> Result<Option<Dropping>> {
         let key = key_of(prefix);
         match key.prefix_len().checked_sub(1) {
-            Some(bits) => self.find(Key::new(bits, key.data()), 0, now),
+            Some(bits) => self.dropping(Key::new(bits, key.data()), 0, now),
             None => Ok(None),
         }
     }
 
-    /// Looks for bans as the program does.
-    fn find(&self, mut key: Address, allowed: u32, now: u64) -> Result<Option<Dropping>> {
+    fn dropping(&self, key: Address, allowed: u32, now: u64) -> Result<Option<Dropping>> {
+        let is_found = |sum: &PrefixBans, change| drops(sum, change, allowed, now);
+        match self.find(key, is_found)? {
+            Some((prefix, sum)) => self.last_of(prefix, &sum, allowed, now),
+            None => Ok(None),
+        }
+    }
+
+    /// Looks for bans as the program does. `is_found` gets the bans of a prefix, and the last change in force.
+    fn find(
+        &self,
+        mut key: Address,
+        is_found: impl Fn(&PrefixBans, u64) -> bool,
+    ) -> Result<Option<(IpNet, PrefixBans)>> {
         let change = self.banned().change;
         let mut found = found_in(self.addresses.get(&key, 0))?;
         for _ in 0..=NESTED {
-            if let Some(sum) = found.filter(|sum| drops(sum, change, allowed, now)) {
+            if let Some(sum) = found.filter(|sum| is_found(sum, change)) {
                 let prefix = prefix_of(sum.bits, key.data())?.trunc();
-                return self.last_of(prefix, &sum, allowed, now);
+                return Ok(Some((prefix, sum)));
             }
             found = found_in(self.prefixes.get(&key, 0))?;
             let Some(sum) = found else { break };
@@ -181,7 +199,7 @@ impl Bans {
         Ok(None)
     }
 
-    /// The ban of a prefix that ends last: of those by hand, if the source is allowed.
+    /// The ban of a prefix that ends last, of those that drop packets: of those by hand, if the source is allowed.
     fn last_of(
         &self,
         prefix: IpNet,
@@ -192,7 +210,8 @@ impl Bans {
         let mut last: Option<Ban> = None;
         for (_, ban) in self.owned(&prefix, sum)? {
             let until = ban.ends.until;
-            if !is_over(until, now) && (allowed == 0 || is_by_hand(&ban)) {
+            let drops = ban.is_throttle == 0 && (allowed == 0 || is_by_hand(&ban));
+            if drops && !is_over(until, now) {
                 let ends_last = |last: &Ban| later(last.ends.until, until) == until;
                 if last.as_ref().is_none_or(ends_last) {
                     last = Some(ban);

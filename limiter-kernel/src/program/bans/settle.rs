@@ -60,6 +60,7 @@ impl Bans {
             let now = PrefixBans {
                 all: settled(end(&sum.all, change), change),
                 by_hand: settled(end(&sum.by_hand, change), change),
+                throttled: settled(end(&sum.throttled, change), change),
                 ..sum
             };
             if sum.all.change > change || now != wanted {
@@ -79,26 +80,31 @@ impl Bans {
 
 /// The bans of a prefix together.
 fn together(prefix: &IpNet, owned: &[(u32, Ban)], change: u64) -> PrefixBans {
-    let [all, by_hand] = ends_of(owned.iter().map(|(_, ban)| ban));
+    let [all, by_hand, throttled] = ends_of(owned.iter().map(|(_, ban)| ban));
     PrefixBans {
         all: settled(all, change),
         by_hand: settled(by_hand, change),
+        throttled: settled(throttled, change),
         dropped: 0,
         bits: key_of(prefix).prefix_len(),
         owners: owned.iter().fold(0, |bits, (owner, _)| bits | 1 << owner),
     }
 }
 
-/// The latest end of these bans, and of those by hand.
-pub(super) fn ends_of<'b>(bans: impl Iterator<Item = &'b Ban>) -> [u64; 2] {
-    let [mut all, mut by_hand] = [OVER; 2];
+/// The latest end of these bans that drop packets, of those by hand among them, and of the bans that throttle.
+pub(super) fn ends_of<'b>(bans: impl Iterator<Item = &'b Ban>) -> [u64; 3] {
+    let [mut all, mut by_hand, mut throttled] = [OVER; 3];
     for ban in bans {
+        if ban.is_throttle != 0 {
+            throttled = later(throttled, ban.ends.until);
+            continue;
+        }
         all = later(all, ban.ends.until);
         if is_by_hand(ban) {
             by_hand = later(by_hand, ban.ends.until);
         }
     }
-    [all, by_hand]
+    [all, by_hand, throttled]
 }
 
 pub(super) fn count_of<'b>(banned: &'b mut Banned, prefix: &IpNet) -> &'b mut u64 {

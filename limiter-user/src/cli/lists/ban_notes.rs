@@ -48,7 +48,7 @@ pub fn by_others(
     let mut found = Vec::new();
     for prefix in &wish.prefixes {
         let others = attachment.bans.get(prefix, now)?.into_iter();
-        let others = others.filter(|other| other.origin != ban.origin);
+        let others = others.filter(|other| other.is_throttle == 0 && other.origin != ban.origin);
         let longest = others.max_by_key(|other| end(other.ends.until));
         let longer = longest.filter(|other| end(other.ends.until) > end(ban.ends.until));
         found.extend(longer.map(|other| observe::Ban::new(prefix, &other, 0, now)));

@@ -127,7 +127,8 @@ async fn unban(interface: &str, arguments: &Unban) -> anyhow::Result<()> {
 /// The note about a prefix that stays banned, by another origin or with a shorter prefix.
 fn still_banned(attachment: &Attachment, ended: &[&IpNet], now: u64) -> Result<Option<String>> {
     for prefix in ended {
-        let by_others = attachment.bans.get(prefix, now)?.into_iter().next();
+        let mut others = attachment.bans.get(prefix, now)?.into_iter();
+        let by_others = others.find(|ban| ban.is_throttle == 0);
         let by_others = by_others.map(|ban| (**prefix, ban));
         let around = || attachment.bans.around(prefix, now);
         let still = match by_others {
