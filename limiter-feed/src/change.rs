@@ -5,16 +5,36 @@ use std::{collections::BTreeSet, time::Instant};
 use ipnet::IpNet;
 
 use crate::{
-    host::{Edit, Host, Own},
+    host::{Edit, Host, Own, Present},
     source::Wanted,
 };
 
 /// Bans per change, so that other commands need not wait long for the attachment's lock.
 const AT_ONCE: usize = 5_000;
 
-/// The change from a feed's `own` bans to the `wanted` ones. A ban is renewed if its end is wrong by `tolerance` of the
-/// time that is left, in milliseconds, or more.
-pub fn difference(own: &Own, wanted: &Wanted, tolerance: impl Fn(u64) -> u64) -> Edit {
+/// Milliseconds by which the end of a ban may differ from that of its decision: CrowdSec tells whole seconds from an unknown
+/// moment of its answer.
+const NEAR: u64 = 3_000;
+
+/// True if the end of a ban is near that of its decision.
+pub fn is_near(left: u64, wanted: u64) -> bool {
+    left.abs_diff(wanted) < NEAR
+}
+
+/// True if the end of a list's ban may stay. It may be early by half of the time: each round makes it later. It may not be
+/// late.
+pub fn may_stay(left: u64, wanted: u64) -> bool {
+    wanted.saturating_sub(left) < (wanted / 2).max(2_000) && left.saturating_sub(wanted) < NEAR
+}
+
+/// The change from a feed's `own` bans to the `wanted` ones. A ban is renewed unless its end `is_right`: the
+/// milliseconds that are left of it, and that are wanted. `throttled`: those of the wanted bans that throttle.
+pub fn difference(
+    own: &Own,
+    wanted: &Wanted,
+    throttled: &BTreeSet<IpNet>,
+    is_right: impl Fn(u64, u64) -> bool,
+) -> Edit {
     let now = Instant::now();
     let left = |ends: Option<Instant>| {
         let left = ends.map(|ends| ends.saturating_duration_since(now).as_millis());
@@ -25,9 +45,14 @@ pub fn difference(own: &Own, wanted: &Wanted, tolerance: impl Fn(u64) -> u64) ->
     let wishes = wishes.map(|(prefix, (ends, reason))| (*prefix, left(*ends), reason));
     let add = wishes.filter(|(prefix, left, _)| {
         let own = own.get(prefix);
-        own.is_none_or(|own| own.abs_diff(*left) >= tolerance(*left))
+        own.is_none_or(|(own, throttles)| {
+            !is_right(*own, *left) || *throttles != throttled.contains(prefix)
+        })
     });
-    let add = add.map(|(prefix, left, reason)| (prefix, left, reason.clone()));
+    let add = add.map(|(prefix, left, reason)| {
+        let throttles = throttled.contains(&prefix);
+        (prefix, left, reason.clone(), throttles)
+    });
     let remove = own.keys().filter(|prefix| !wanted.contains_key(prefix));
     (add.collect(), remove.copied().collect())
 }
@@ -69,18 +94,17 @@ pub fn fitting(
     (fit.collect(), left_out)
 }
 
-/// The change that brings a feed's `own` bans on an interface, which has room for `room` more, to the `wanted` ones,
-/// and its size. `source`: its name.
+/// The change that brings a feed's bans on an interface to the `wanted` ones, and its size. `source`: its name.
+/// `is_right`: see [`difference`].
 /// Fails if the room is too small.
 pub fn plan(
     interface: &str,
-    own: &Own,
-    room: u64,
-    wanted: &Wanted,
+    Present { own, room, .. }: &Present,
+    (wanted, throttled): (&Wanted, &BTreeSet<IpNet>),
     source: &str,
+    is_right: impl Fn(u64, u64) -> bool,
 ) -> Result<(Edit, Size), String> {
-    // Half of a long time is not worth a change.
-    let edit = difference(own, wanted, |left| (left / 2).max(2_000));
+    let edit = difference(own, wanted, throttled, is_right);
     let new = edit.0.iter().filter(|ban| !own.contains_key(&ban.0));
     let added = new.count();
     let size = Size {
@@ -118,13 +142,34 @@ mod tests {
     use super::*;
 
     #[test]
+    fn ends_follow_decisions_and_lists_are_renewed_early_enough() {
+        let hour = 3_600_000;
+        for (left, wanted, near, may) in [
+            (hour, hour, true, true),
+            (hour - 2_000, hour, true, true),
+            (hour - 4_000, hour, false, true),
+            (hour / 2 + 1, hour, false, true),
+            (hour / 2, hour, false, false),
+            (hour + 2_000, hour, true, true),
+            // The longer of two decisions was deleted.
+            (hour + hour / 3, hour, false, false),
+            (u64::MAX, hour, false, false),
+            (u64::MAX, u64::MAX, true, true),
+            (hour, u64::MAX, false, false),
+        ] {
+            let found = (is_near(left, wanted), may_stay(left, wanted));
+            assert_eq!(found, (near, may), "{left} {wanted}");
+        }
+    }
+
+    #[test]
     fn short_room_is_for_local_decisions_then_for_bans_in_force() {
         let net = |number: u8| IpNet::from(std::net::IpAddr::from([192, 0, 2, number]));
         let wanted: Wanted = (1..=9)
             .map(|number| (net(number), (None, String::new())))
             .collect();
         // 8 and 9 are in force, 5 is decided here.
-        let own: Own = [8, 9].map(|number| (net(number), 1)).into();
+        let own: Own = [8, 9].map(|number| (net(number), (1, false))).into();
         let local = BTreeSet::from([net(5)]);
         for (most, expected) in [
             (0, &[][..]),

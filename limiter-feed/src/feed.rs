@@ -1,23 +1,26 @@
 //! The rounds of a feed: when it reads its source, and when it brings the bans to the wanted ones.
 
 use std::{
+    collections::BTreeSet,
     sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
+use ipnet::IpNet;
 use tokio::{sync::Mutex, time::timeout};
 
 use crate::{
     Settings, change,
-    host::{Host, Own, ReadAs, State},
-    http::Servers,
+    host::{Host, Own, Present, ReadAs, State},
+    http::{Access, Servers},
     left_out::{LeftOut, Reason},
     protected::{Protected, show},
-    source::{Fetched, Source, Wanted},
-    wishes::Wishes,
+    retry::Retry,
+    source::{Failed, Fetched, Source, Wanted},
+    wishes::{Wishes, around},
 };
 
-/// Bounds of the time from a failed round to the next.
+/// Bounds of the time after which an interface that failed is tried again.
 const SOON: Duration = Duration::from_secs(5);
 const LATER: Duration = Duration::from_secs(60);
 
@@ -26,6 +29,9 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// The longest error, in characters.
 const LINE: usize = 400;
+
+/// A number of bans, and the first of them.
+type SomeBans = (u64, Option<IpNet>);
 
 /// A feed.
 #[derive(Debug)]
@@ -39,6 +45,10 @@ pub struct Feed<H> {
     wishes: Wishes,
     /// Time from which the source is read again.
     due: Instant,
+    /// The failures to read it.
+    retry: Retry,
+    /// The pause until it is read again, if the last round failed to.
+    waits: Option<Duration>,
     /// True if nothing that the source has told was lost, so that changes are enough.
     is_whole: bool,
     /// True if all interfaces have what they should.
@@ -51,15 +61,15 @@ pub struct Feed<H> {
 }
 
 impl<H: Host> Feed<H> {
-    /// Creates a feed. `key`: for CrowdSec.
-    pub fn new(settings: Settings, key: String, host: H) -> Self {
+    /// Creates a feed. `access`: to CrowdSec.
+    pub fn new(settings: Settings, access: Access, host: H) -> Self {
         let state = State {
             interfaces: settings.interfaces.clone(),
             source: settings.shown(),
             ..State::default()
         };
         let servers = Servers::default();
-        let source = Source::new(settings.clone(), key, servers.clone());
+        let source = Source::new(settings.clone(), access, servers.clone());
         Self {
             source: Arc::new(Mutex::new(source)),
             servers,
@@ -67,6 +77,8 @@ impl<H: Host> Feed<H> {
             host,
             wishes: Wishes::default(),
             due: Instant::now(),
+            retry: Retry::default(),
+            waits: None,
             is_whole: false,
             is_brought: false,
             is_dry: false,
@@ -106,7 +118,11 @@ impl<H: Host> Feed<H> {
                 Err(error) if self.host.is_gone() => return error,
                 Err(error) => {
                     if before.error.as_ref() != Some(&error) {
-                        say(&format!("{error}; bans stay in force until they end"));
+                        let pause = self.waits.unwrap_or_else(|| self.again());
+                        let pause = humantime::format_duration(pause);
+                        say(&format!(
+                            "{error}; bans stay in force until they end; the next try is in {pause}"
+                        ));
                     }
                 }
                 Ok(()) => {
@@ -161,7 +177,7 @@ impl<H: Host> Feed<H> {
         }
     }
 
-    /// Time after which something that has failed is tried again.
+    /// Time after which an interface that has failed is tried again.
     fn again(&self) -> Duration {
         self.settings.interval().clamp(SOON, LATER)
     }
@@ -171,24 +187,23 @@ impl<H: Host> Feed<H> {
     pub async fn round(&mut self) -> Result<(), String> {
         let asked = Instant::now();
         let (mut news, mut error) = (None, None);
+        self.waits = None;
         if asked >= self.due {
             match self.fetch().await {
-                Ok(fetched) => news = Some(fetched),
-                Err(why) => error = Some(why),
+                Ok(fetched) => {
+                    news = Some(fetched);
+                    self.is_whole = true;
+                    self.due = Instant::now() + self.settings.interval();
+                }
+                Err(failed) => error = Some(self.failed(failed)),
             }
-            self.is_whole = error.is_none();
-            let interval = self.settings.interval();
-            let pause = if self.is_whole {
-                interval
-            } else {
-                self.again()
-            };
-            self.due = Instant::now() + pause;
         }
         // The bans may have been removed by hand, or an interface attached anew: they are compared with the wanted ones
         // also if the source fails. Only an answer of CrowdSec without changes is no reason.
         let is_quiet = matches!(&news, Some(Fetched::Changes(changes)) if changes.is_empty());
-        if !is_quiet || !self.is_brought {
+        if is_quiet && self.is_brought {
+            self.retry.reset();
+        } else {
             error = self.bring(news, asked).await.err().or(error);
         }
         // Errors may quote the source, which must not fill logs.
@@ -206,9 +221,18 @@ impl<H: Host> Feed<H> {
         error.map_or(Ok(()), Err)
     }
 
+    /// Notes that the source could not be read, or was not believed: all of it is read after a pause. Returns the reason.
+    fn failed(&mut self, failed: Failed) -> String {
+        self.is_whole = false;
+        let pause = self.retry.failed(failed.pause, self.settings.interval());
+        self.waits = Some(pause);
+        self.due = Instant::now() + pause;
+        failed.why
+    }
+
     /// Reads the source, within its timeout. A file of a network may stop a thread for ever: then there is one such
     /// thread.
-    async fn fetch(&self) -> Result<Fetched, String> {
+    async fn fetch(&self) -> Result<Fetched, Failed> {
         let source = Arc::clone(&self.source);
         let is_all = !self.is_whole;
         let (shown, longest) = (&self.state.source, self.settings.timeout);
@@ -233,7 +257,7 @@ impl<H: Host> Feed<H> {
     pub async fn remove(&mut self) -> Result<usize, String> {
         let mut removed = 0;
         for (interface, own) in self.host.own(&self.settings.interfaces).await?.own {
-            let own: Vec<_> = own?.0.into_keys().collect();
+            let own: Vec<_> = own?.own.into_keys().collect();
             removed += own.len();
             change::change(&mut self.host, &interface, (Vec::new(), own)).await?;
         }
@@ -248,14 +272,14 @@ impl<H: Host> Feed<H> {
         let found = self.host.own(&self.settings.interfaces).await;
         let taken = match (&found, news) {
             (_, None) => Ok(()),
-            (Ok(found), Some(news)) => self.wishes.take(news, &found.own, asked, &self.settings),
+            (Ok(found), Some(news)) => self
+                .wishes
+                .take(news, &found.own, asked, &self.settings)
+                .map(|()| self.retry.reset())
+                .map_err(|why| self.failed(Failed::refused(why, &self.settings))),
             // The news are lost.
-            (Err(error), Some(_)) => Err(error.clone()),
+            (Err(error), Some(_)) => Err(self.failed(error.clone().into())),
         };
-        if taken.is_err() {
-            self.is_whole = false;
-            self.due = Instant::now() + self.again();
-        }
         let mut found = found?;
         if !self.wishes.is_known {
             return taken;
@@ -265,12 +289,30 @@ impl<H: Host> Feed<H> {
         found.protected.add(servers, "the feed's own source");
         let allowed = self.allowed(&found.protected);
         let mut result = Ok(());
-        for (interface, own) in found.own {
-            let brought = match own {
-                Ok((own, room)) => self.bring_one(&interface, &own, room, &allowed).await,
+        // The most of all interfaces: an entry counts once.
+        let (mut idle, mut unlimited) = (SomeBans::default(), SomeBans::default());
+        for (interface, present) in found.own {
+            let brought = match present {
+                Ok(present) => {
+                    let on_allow = on_allow(&allowed, &present.allowed);
+                    if on_allow.0 > idle.0 {
+                        idle = on_allow;
+                    }
+                    if let Some(first) = self.wishes.throttled.first()
+                        && !present.has_throttle
+                    {
+                        unlimited = (self.wishes.throttled.len() as u64, Some(*first));
+                    }
+                    self.bring_one(&interface, &present, &allowed).await
+                }
                 Err(error) => Err(error),
             };
             result = result.and(brought);
+        }
+        for (reason, found) in [(Reason::Allowed, idle), (Reason::Throttle, unlimited)] {
+            if let (count, Some(first)) = found {
+                LeftOut::add_many(&mut self.state.left_out, reason, count, || show(&first));
+            }
         }
         // Other bans may end, and leave room.
         let is_short = |left_out: &LeftOut| left_out.reason == Reason::NoRoom;
@@ -282,13 +324,23 @@ impl<H: Host> Feed<H> {
     async fn bring_one(
         &mut self,
         interface: &str,
-        own: &Own,
-        room: u64,
+        present: &Present,
         wanted: &Wanted,
     ) -> Result<(), String> {
+        let Present { own, room, .. } = present;
+        let throttled = self.wishes.throttled.clone();
+        let without = (!present.has_throttle && !throttled.is_empty()).then(|| {
+            let banned = wanted
+                .iter()
+                .filter(|(prefix, _)| !throttled.contains(prefix));
+            banned
+                .map(|(prefix, wish)| (*prefix, wish.clone()))
+                .collect::<Wanted>()
+        });
+        let wanted = without.as_ref().unwrap_or(wanted);
         let most = own
             .len()
-            .saturating_add(usize::try_from(room).unwrap_or(usize::MAX));
+            .saturating_add(usize::try_from(*room).unwrap_or(usize::MAX));
         let fitting = match self.settings.crowdsec {
             // Its decisions are many, and each one counts by itself.
             Some(_) if wanted.len() > most => Some(self.fitting(interface, own, most, wanted)),
@@ -296,7 +348,12 @@ impl<H: Host> Feed<H> {
         };
         let wanted = fitting.as_ref().unwrap_or(wanted);
         let source = &self.state.source;
-        let (edit, size) = change::plan(interface, own, room, wanted, source)?;
+        let is_right = match self.settings.list {
+            Some(_) => change::may_stay,
+            None => change::is_near,
+        };
+        let wanted = (wanted, &throttled);
+        let (edit, size) = change::plan(interface, present, wanted, source, is_right)?;
         if !self.is_dry {
             change::change(&mut self.host, interface, edit).await?;
         }
@@ -340,6 +397,18 @@ impl<H: Host> Feed<H> {
         }
         allowed
     }
+}
+
+/// The wanted bans without effect, because the allow list has all of their addresses: their number, and the first of them.
+fn on_allow(wanted: &Wanted, allowed: &[IpNet]) -> SomeBans {
+    if allowed.is_empty() {
+        return SomeBans::default();
+    }
+    let allowed: BTreeSet<_> = allowed.iter().copied().collect();
+    let is_on_allow = |prefix: &&IpNet| around(prefix).any(|around| allowed.contains(&around));
+    let mut found = wanted.keys().filter(is_on_allow);
+    let first = found.next().copied();
+    (found.count() as u64 + u64::from(first.is_some()), first)
 }
 
 #[cfg(test)]

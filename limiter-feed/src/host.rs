@@ -7,14 +7,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::{LeftOut, Protected};
 
-/// The bans of a feed's origin on an interface, with the milliseconds until they end.
-pub type Own = HashMap<IpNet, u64>;
+/// The bans of a feed's origin on an interface, with the milliseconds until they end, and true if they throttle.
+pub type Own = HashMap<IpNet, (u64, bool)>;
 
-/// The own bans and the room for more by interface, or why they cannot be read.
-pub type OwnBy = Vec<(String, Result<(Own, u64), String>)>;
+/// The bans on an interface, as a feed must know them.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Present {
+    /// The feed's own bans.
+    pub own: Own,
+    /// The room for more.
+    pub room: u64,
+    /// The networks on the allow list, which no ban of a feed drops.
+    pub allowed: Vec<IpNet>,
+    /// True if a limit is about throttled sources.
+    pub has_throttle: bool,
+}
 
-/// A ban to add or renew: its prefix, milliseconds until it ends, and its reason.
-pub type Wish = (IpNet, u64, String);
+/// The bans by interface, or why they cannot be read.
+pub type OwnBy = Vec<(String, Result<Present, String>)>;
+
+/// A ban to add or renew: its prefix, milliseconds until it ends, its reason, and true if it throttles its sources instead
+/// of dropping their packets.
+pub type Wish = (IpNet, u64, String, bool);
 
 /// A change of bans: those to add or renew, and those to remove.
 pub type Edit = (Vec<Wish>, Vec<IpNet>);

@@ -7,17 +7,19 @@ use std::{
     time::Duration,
 };
 
-use rustls::crypto::ring;
+use rustls::{crypto::ring, pki_types::PrivateKeyDer, sign::CertifiedKey};
 use ureq::{
     Agent, Error,
     config::Config,
     http::Uri,
-    tls::{Certificate, RootCerts, TlsConfig},
+    tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem},
     unversioned::{
         resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver},
         transport::{DefaultConnector, NextTimeout},
     },
 };
+
+use crate::socket::{Dial, Socket};
 
 /// The most addresses that are remembered.
 const REMEMBERED: usize = 256;
@@ -64,26 +66,110 @@ impl Resolver for Servers {
 /// It trusts the system's certificates, or those of `SSL_CERT_FILE`. They are read now, so that the process may give up
 /// its access to files afterwards.
 pub fn agent(timeout: Duration, redirects: u32, is_secure: bool) -> Agent {
-    agent_of(timeout, redirects, is_secure, Servers::default())
+    let config = config(timeout, redirects, is_secure, &Identity::default());
+    Agent::with_parts(config, DefaultConnector::default(), Servers::default())
 }
 
-/// Creates a client like [`agent`] that remembers the addresses of its `servers`.
-pub fn agent_of(timeout: Duration, redirects: u32, is_secure: bool, servers: Servers) -> Agent {
-    let trusted = rustls_native_certs::load_native_certs().certs;
-    let trusted = trusted.iter().map(|root| Certificate::from_der(root));
-    let trusted: Vec<_> = trusted.map(|root| root.to_owned()).collect();
+/// Creates a client like [`agent`] with an `identity`. It remembers the addresses of its `servers`, or connects to a
+/// `socket`.
+pub fn agent_of(
+    timeout: Duration,
+    redirects: u32,
+    is_secure: bool,
+    servers: Servers,
+    access: &Access,
+) -> Agent {
+    let config = config(timeout, redirects, is_secure, &access.identity);
+    match &access.socket {
+        Some(dial) => {
+            Agent::with_parts(config, Socket(Arc::clone(dial)), DefaultResolver::default())
+        }
+        None => Agent::with_parts(config, DefaultConnector::default(), servers),
+    }
+}
+
+fn config(timeout: Duration, redirects: u32, is_secure: bool, identity: &Identity) -> Config {
+    let trusted = identity.authorities.clone().unwrap_or_else(|| {
+        let trusted = rustls_native_certs::load_native_certs().certs;
+        let trusted = trusted.iter().map(|root| Certificate::from_der(root));
+        trusted.map(|root| root.to_owned()).collect()
+    });
     let tls = TlsConfig::builder()
         .root_certs(RootCerts::Specific(Arc::new(trusted)))
+        .client_cert(identity.own.clone())
         .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
         .build();
-    let config = Agent::config_builder()
+    Agent::config_builder()
         .user_agent(concat!("limiter/", env!("CARGO_PKG_VERSION")))
         .tls_config(tls)
         .timeout_global(Some(timeout))
         .max_redirects(redirects)
         .https_only(is_secure)
-        .build();
-    Agent::with_parts(config, DefaultConnector::default(), servers)
+        .build()
+}
+
+/// The means by which a client reaches a server and is known there.
+#[derive(Clone, Default)]
+pub struct Access {
+    /// A key, in a header.
+    pub key: String,
+    /// Certificates.
+    pub identity: Identity,
+    /// The socket of the server, which has no address then.
+    pub socket: Option<Dial>,
+}
+
+/// The certificates of a client.
+#[derive(Clone, Debug, Default)]
+pub struct Identity {
+    /// The authorities that it trusts. None: those of the system.
+    authorities: Option<Vec<Certificate<'static>>>,
+    /// Its own certificate.
+    own: Option<ClientCert>,
+}
+
+impl Identity {
+    /// Trusts the certificates of a PEM file alone.
+    pub fn trust(&mut self, pem: &str) -> Result<(), String> {
+        let trusted = certificates(pem)?;
+        self.authorities = Some(trusted);
+        Ok(())
+    }
+
+    /// Shows the certificate of a PEM file, with those between it and its authority, and has the private key of another
+    /// file.
+    pub fn show(&mut self, pem: &str, key: &str) -> Result<(), String> {
+        let chain = certificates(pem)?;
+        let key = PrivateKey::from_pem(key.as_bytes())
+            .map_err(|_| "the file of its key has no private key in PEM form".to_owned())?;
+        check(&chain, &key)?;
+        self.own = Some(ClientCert::new_with_certs(&chain, key));
+        Ok(())
+    }
+}
+
+/// Fails if a certificate cannot be shown with this key. The client would panic.
+fn check(chain: &[Certificate<'_>], key: &PrivateKey<'_>) -> Result<(), String> {
+    let chain = chain.iter().map(|part| part.der().to_vec().into());
+    let key = PrivateKeyDer::try_from(key.der().to_vec());
+    let provider = ring::default_provider();
+    let checked = CertifiedKey::from_der(chain.collect(), key?, &provider);
+    checked.map(drop).map_err(|error| {
+        format!("it cannot be used with its key ({error}): make a certificate of X.509 version 3 for this key")
+    })
+}
+
+fn certificates(pem: &str) -> Result<Vec<Certificate<'static>>, String> {
+    let mut all = Vec::new();
+    for item in parse_pem(pem.as_bytes()) {
+        if let PemItem::Certificate(found) = item.map_err(|error| error.to_string())? {
+            all.push(found);
+        }
+    }
+    match all.is_empty() {
+        true => Err("it has no certificate in PEM form".to_owned()),
+        false => Ok(all),
+    }
 }
 
 #[cfg(test)]
@@ -146,6 +232,16 @@ mod tests {
         let url = format!("http://{}", server(&[""]));
         assert_eq!(get(200, 1, &url), Err("timeout: global".to_owned()));
         assert!(begun.elapsed() < Duration::from_secs(3));
+    }
+
+    #[test]
+    fn file_without_a_certificate_is_refused() {
+        let mut identity = Identity::default();
+        let why = identity.trust("no PEM").expect_err("no certificate");
+        assert!(why.contains("no certificate"), "{why}");
+        let why = identity.show("", "").expect_err("no certificate");
+        assert!(why.contains("no certificate"), "{why}");
+        assert!(identity.authorities.is_none() && identity.own.is_none());
     }
 
     #[test]

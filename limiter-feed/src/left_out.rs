@@ -10,8 +10,20 @@ use serde::{Deserialize, Serialize};
 pub enum Reason {
     /// Not an address or prefix, or one of CrowdSec's that must not be banned.
     Invalid,
-    /// Not a ban.
+    /// Marked as not to be banned, or a decision of a type that is not known.
     NotBan,
+    /// A decision of type captcha.
+    Captcha,
+    /// A decision of type throttle.
+    Throttle,
+    /// A decision about a country.
+    Country,
+    /// A decision about an autonomous system.
+    AutonomousSystem,
+    /// A decision about something else than addresses.
+    OtherScope,
+    /// The allow list has the addresses, so that the ban has no effect.
+    Allowed,
     /// It covers an address that the host needs.
     Protected,
     /// So much of the Internet that it must not be banned.
@@ -42,9 +54,15 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 21] = [
         Self::Invalid,
         Self::NotBan,
+        Self::Captcha,
+        Self::Throttle,
+        Self::Country,
+        Self::AutonomousSystem,
+        Self::OtherScope,
+        Self::Allowed,
         Self::Protected,
         Self::TooLarge,
         Self::Text,
@@ -65,6 +83,12 @@ impl Reason {
         match self {
             Self::Invalid => "invalid",
             Self::NotBan => "not_ban",
+            Self::Captcha => "captcha",
+            Self::Throttle => "throttle",
+            Self::Country => "country",
+            Self::AutonomousSystem => "autonomous_system",
+            Self::OtherScope => "other_scope",
+            Self::Allowed => "allowed",
             Self::Protected => "protected",
             Self::TooLarge => "too_large",
             Self::Text => "text",
@@ -86,6 +110,20 @@ impl Reason {
         let in_list = match self {
             Self::Invalid => return "not addresses or prefixes to ban".to_owned(),
             Self::NotBan => return "not bans".to_owned(),
+            Self::Captcha => return "captchas, which a web server must show".to_owned(),
+            Self::Throttle => {
+                return "throttles, and no limit has source = \"throttled\"".to_owned();
+            }
+            Self::Country => {
+                return "countries: drop them with deny = { geoip = … } in the configuration"
+                    .to_owned();
+            }
+            Self::AutonomousSystem => {
+                return "autonomous systems: drop them with deny = { asn = … } in the configuration"
+                    .to_owned();
+            }
+            Self::OtherScope => return "not about addresses".to_owned(),
+            Self::Allowed => return "on the allow list, so that they pass".to_owned(),
             Self::Protected => return "would cut this host off".to_owned(),
             Self::TooLarge => return "too much of the Internet to ban".to_owned(),
             Self::InPart => return "in part, or they would cut this host off".to_owned(),

@@ -5,6 +5,7 @@
 
 mod change;
 mod coverage;
+mod crowdsec;
 mod feed;
 mod host;
 pub mod http;
@@ -12,18 +13,21 @@ mod left_out;
 mod list;
 mod parse;
 mod protected;
+mod retry;
 mod settings;
+mod socket;
 mod source;
 mod unconfirmed;
 mod wishes;
 
 pub use change::difference;
 pub use feed::Feed;
-pub use host::{Edit, Found, Host, Own, OwnBy, ReadAs, State};
+pub use host::{Edit, Found, Host, Own, OwnBy, Present, ReadAs, State};
 pub use left_out::{LeftOut, Reason};
 pub use limiter_lists::Options;
 pub use list::{Entries, list};
 pub use parse::{bannable, decisions};
 pub use protected::Protected;
 pub use settings::Settings;
+pub use socket::Dial;
 pub use source::Wanted;

@@ -34,8 +34,7 @@ fn prefix(text: &str) -> Option<IpNet> {
     let net = net.or_else(|| text.parse().ok().map(|address: IpAddr| address.into()));
     let net = net.map(|net: IpNet| net.trunc());
     // A server for both families logs the IPv4 client 192.0.2.7 as ::ffff:192.0.2.7.
-    let net = net.and_then(|net| Range::of_prefix(&net).prefixes().next());
-    net.filter(|net| bannable(net).is_ok())
+    net.and_then(|net| Range::of_prefix(&net).prefixes().next())
 }
 
 /// An answer of CrowdSec's stream.
@@ -54,7 +53,42 @@ struct Decision {
     origin: String,
     #[serde(rename = "type")]
     kind: String,
+    #[serde(default)]
+    scope: String,
     duration: String,
+}
+
+impl Decision {
+    /// The prefix that it bans, and true if it only throttles, or the reason why it does neither.
+    fn banned(&self) -> Result<(IpNet, bool), Reason> {
+        let throttles = match self.kind.to_lowercase().as_str() {
+            "ban" => false,
+            "throttle" => true,
+            "captcha" => return Err(Reason::Captcha),
+            _ => return Err(Reason::NotBan),
+        };
+        match self.scope.to_lowercase().as_str() {
+            "" | "ip" | "range" => {}
+            "country" => return Err(Reason::Country),
+            "as" => return Err(Reason::AutonomousSystem),
+            _ => return Err(Reason::OtherScope),
+        }
+        let net = prefix(&self.value).ok_or(Reason::Invalid)?;
+        bannable(&net).map_err(|_| Reason::TooLarge)?;
+        Ok((net, throttles))
+    }
+
+    /// Its words for people.
+    fn text(&self) -> String {
+        let Self {
+            kind,
+            scope,
+            value,
+            duration,
+            ..
+        } = self;
+        format!("'{kind}' of {scope} {value} for {duration}")
+    }
 }
 
 /// Changes of CrowdSec's decisions.
@@ -62,46 +96,47 @@ struct Decision {
 pub struct Decisions {
     /// New bans, with their time and scenario.
     pub new: Vec<(IpNet, Duration, String)>,
+    /// New throttles.
+    pub throttles: Vec<(IpNet, Duration, String)>,
     /// Bans that have ended.
     pub deleted: Vec<IpNet>,
+    /// Throttles that have ended.
+    pub throttles_deleted: Vec<IpNet>,
     /// Those of the new bans that the local engine or a person has decided, not a list of others.
     pub local: BTreeSet<IpNet>,
     /// Decisions that become no bans.
     pub left_out: Vec<LeftOut>,
 }
 
-/// Reads an answer of CrowdSec's stream. Those that have ended are left out; others than bans are counted.
+/// Reads an answer of CrowdSec's stream. Decisions that have ended are left out; others that ban nothing are counted.
 /// Fails if the answer is not valid.
 pub fn decisions(answer: &[u8]) -> Result<Decisions, String> {
     let answer: Answer = serde_json::from_slice(answer).map_err(|error| error.to_string())?;
     let mut read = Decisions::default();
-    let is_ban = |decision: &Decision| decision.kind.eq_ignore_ascii_case("ban");
     for decision in answer.new.unwrap_or_default() {
-        let (kind, value) = (&decision.kind, &decision.value);
-        if !is_ban(&decision) {
-            let first = || format!("'{kind}' of {value}");
-            LeftOut::add(&mut read.left_out, Reason::NotBan, first);
+        let time = time(&decision.duration);
+        if time == Some(Duration::ZERO) {
             continue;
         }
-        match (prefix(value), time(&decision.duration)) {
-            (Some(net), Some(time)) if !time.is_zero() => {
+        let banned = decision.banned();
+        match banned.and_then(|banned| Ok((banned, time.ok_or(Reason::Invalid)?))) {
+            Ok(((net, true), time)) => read.throttles.push((net, time, decision.scenario)),
+            Ok(((net, false), time)) => {
                 if !is_of_others(&decision.origin) {
                     read.local.insert(net);
                 }
                 read.new.push((net, time, decision.scenario));
             }
-            (_, Some(time)) if time.is_zero() => {}
-            _ => {
-                let first = || format!("{value} for {}", decision.duration);
-                LeftOut::add(&mut read.left_out, Reason::Invalid, first);
-            }
+            Err(why) => LeftOut::add(&mut read.left_out, why, || decision.text()),
         }
     }
-    let deleted = answer.deleted.unwrap_or_default().into_iter();
-    let deleted = deleted.filter(is_ban);
-    read.deleted = deleted
-        .filter_map(|decision| prefix(&decision.value))
-        .collect();
+    let deleted = answer.deleted.unwrap_or_default();
+    for (net, throttles) in deleted.iter().filter_map(|decision| decision.banned().ok()) {
+        match throttles {
+            true => read.throttles_deleted.push(net),
+            false => read.deleted.push(net),
+        }
+    }
     Ok(read)
 }
 
@@ -156,7 +191,13 @@ mod tests {
             {"duration":"-5m1.5s","scenario":"x","scope":"Ip","type":"ban","value":"192.0.2.9"},
             {"duration":"2h","scenario":"x","scope":"Ip","type":"ban","value":"::ffff:198.51.100.7"},
             {"duration":"1h","scenario":"x","scope":"Country","type":"ban","value":"FR"},
-            {"duration":"1h","scenario":"x","scope":"Range","type":"ban","value":"0.0.0.0/0"}
+            {"duration":"1h","scenario":"x","scope":"Range","type":"ban","value":"0.0.0.0/0"},
+            {"duration":"1h","scenario":"x","scope":"AS","type":"ban","value":"64500"},
+            {"duration":"1h","scenario":"x","scope":"AS","type":"ban","value":"64501"},
+            {"duration":"1h","scenario":"x","scope":"Ip","type":"throttle","value":"192.0.2.10"},
+            {"duration":"1h","scenario":"x","scope":"Ip","type":"delay","value":"192.0.2.11"},
+            {"duration":"1h","scenario":"x","scope":"username","type":"ban","value":"root"},
+            {"duration":"1h","scenario":"x","scope":"Ip","type":"ban","value":"192.0.2"}
         ],"deleted":null}"#;
         let read = decisions(answer.as_bytes()).unwrap();
         let net = |net: &str| net.parse().unwrap();
@@ -181,14 +222,24 @@ mod tests {
             ]
         );
         assert!(read.deleted.is_empty());
+        let hour = Duration::from_secs(3_600);
+        assert_eq!(
+            read.throttles,
+            [(net("192.0.2.10/32"), hour, "x".to_owned())]
+        );
         let local: Vec<_> = read.local.iter().copied().collect();
         assert_eq!(local, [net("192.0.2.7/32"), net("198.51.100.7/32")]);
         let left_out: Vec<_> = read.left_out.iter().map(LeftOut::text).collect();
         assert_eq!(
             left_out,
             [
-                "1 entry is left out (not bans): 'captcha' of 192.0.2.8",
-                "2 entries are left out (not addresses or prefixes to ban), the first: FR for 1h"
+                "1 entry is left out (captchas, which a web server must show): 'captcha' of Ip 192.0.2.8 for 1h",
+                "1 entry is left out (countries: drop them with deny = { geoip = … } in the configuration): 'ban' of Country FR for 1h",
+                "1 entry is left out (too much of the Internet to ban): 'ban' of Range 0.0.0.0/0 for 1h",
+                "2 entries are left out (autonomous systems: drop them with deny = { asn = … } in the configuration), the first: 'ban' of AS 64500 for 1h",
+                "1 entry is left out (not bans): 'delay' of Ip 192.0.2.11 for 1h",
+                "1 entry is left out (not about addresses): 'ban' of username root for 1h",
+                "1 entry is left out (not addresses or prefixes to ban): 'ban' of Ip 192.0.2 for 1h"
             ]
         );
         for invalid in ["", "[]", "{\"new\":7}", "<html>"] {

@@ -1,5 +1,7 @@
 //! The configuration of a feed, a TOML file.
 
+mod crowdsec;
+
 use std::{path::PathBuf, time::Duration};
 
 use limiter_config::{
@@ -17,10 +19,29 @@ limiter_config::keys! {
     pub struct Settings("a feed", "in the file of a feed") {
         /// URL or full path of a list. A feed has either `list` or `crowdsec`.
         list: Option<String>, r#"a URL or a full path as in "https://example.com/list.txt""#;
-        /// URL of a local API of CrowdSec, as in `"http://127.0.0.1:8080"`.
+        /// URL of a local API of CrowdSec, as in `"http://127.0.0.1:8080"`, or the full path of its Unix socket.
         crowdsec: Option<String>, r#"a URL as in "http://127.0.0.1:8080""#;
-        /// Path of a file with CrowdSec's key for this bouncer. Required with `crowdsec`.
+        /// Path of a file with CrowdSec's key for this bouncer. `crowdsec` requires it, or a certificate.
         key_file ("key-file"): Option<PathBuf>, r#"a path as in "/etc/limiter/crowdsec.key""#;
+        /// Path of a PEM file with this bouncer's certificate for CrowdSec, instead of `key-file`.
+        certificate_file ("certificate-file"): Option<PathBuf>,
+            r#"a path as in "/etc/limiter/bouncer.pem""#;
+        /// Path of a PEM file with the private key of the certificate.
+        certificate_key_file ("certificate-key-file"): Option<PathBuf>,
+            r#"a path as in "/etc/limiter/bouncer.key""#;
+        /// Path of a PEM file with the only authorities that CrowdSec's certificate may be of. Default: the system's.
+        authority_file ("authority-file"): Option<PathBuf>,
+            r#"a path as in "/etc/limiter/authority.pem""#;
+        /// Origins of CrowdSec's decisions: `"crowdsec"`, or an array. Default: all.
+        origins: Vec<String>, r#"an origin as in "crowdsec", or an array of them"#;
+        /// Scopes of CrowdSec's decisions: some of `"ip"`, `"range"`, `"country"`, `"as"`. Default: all four.
+        scopes: Vec<String>, r#"a scope as in "ip", or an array of them"#;
+        /// Texts of which the scenario of CrowdSec's decisions must have one. Default: any scenario.
+        scenarios_containing ("scenarios-containing"): Vec<String>,
+            r#"a text as in "ssh", or an array of them"#;
+        /// Texts of which the scenario of CrowdSec's decisions must have none.
+        scenarios_not_containing ("scenarios-not-containing"): Vec<String>,
+            r#"a text as in "http", or an array of them"#;
         /// Format of the list: `"auto"` (default: it is found by the list itself), `"plain"`, `"json"` and others.
         format: Option<Format> as ListFormat, r#"a format as in "json""#;
         /// Columns, JSON paths or sets of the list that have the addresses: a name as in `"ip"`, or an array of names.
@@ -115,42 +136,34 @@ impl Settings {
 
     /// Reports contradictions.
     fn check(&self, section: &mut Section) {
-        let mut refuse = |is_wrong: bool, key: &str, why: &str| {
-            if is_wrong {
-                section.refuse(key, why);
-            }
-        };
         match (&self.list, &self.crowdsec) {
-            (Some(list), None) => {
-                let why = format!(
-                    "'{list}' is neither a URL nor a full path: write one as in https://… or /etc/…"
-                );
-                refuse(!is_url(list) && !list.starts_with('/'), "list", &why);
-                refuse(
-                    self.interval() * 2 > self.keep,
-                    "keep",
-                    "it must be at least twice the interval, or bans end before they are renewed: make it longer",
-                );
-                let for_crowdsec = "this is for crowdsec, and the source is a list: remove it";
-                refuse(self.key_file.is_some(), "key-file", for_crowdsec);
-            }
-            (None, Some(url)) => {
-                let why = format!("'{url}' is not a URL: write one as in http://127.0.0.1:8080");
-                refuse(!is_url(url), "crowdsec", &why);
-                refuse(
-                    self.key_file.is_none(),
-                    "crowdsec",
-                    "key-file is missing: write the output of `cscli bouncers add limiter -o raw` to a file, and name it",
-                );
-                let for_lists = "this is for lists, and the source is crowdsec: remove it";
-                refuse(self.format.is_some(), "format", for_lists);
-                refuse(!self.field.is_empty(), "field", for_lists);
-            }
-            _ => refuse(
-                true,
+            (Some(list), None) => self.check_list(list, section),
+            (None, Some(server)) => self.check_crowdsec(server, section),
+            _ => section.refuse(
                 "crowdsec",
                 "a feed has one source: write either list = \"https://…\" or crowdsec = \"http://127.0.0.1:8080\"",
             ),
+        }
+    }
+
+    fn check_list(&self, list: &str, section: &mut Section) {
+        if !is_url(list) && !list.starts_with('/') {
+            let why = format!(
+                "'{list}' is neither a URL nor a full path: write one as in https://… or /etc/…"
+            );
+            section.refuse("list", &why);
+        }
+        if self.interval() * 2 > self.keep {
+            section.refuse(
+                "keep",
+                "it must be at least twice the interval, or bans end before they are renewed: make it longer",
+            );
+        }
+        for key in self.of_crowdsec() {
+            section.refuse(
+                key,
+                "this is for crowdsec, and the source is a list: remove it",
+            );
         }
     }
 
@@ -228,9 +241,14 @@ mod tests {
             ("", "one source"),
             ("list = '/a'\ncrowdsec = 'http://a'", "one source"),
             ("list = 'a'", "neither a URL nor a full path"),
-            ("list = '/a'\nkey-file = '/k'", "remove it"),
-            ("crowdsec = 'http://a'", "cscli bouncers add"),
-            ("crowdsec = 'a'\nkey-file = '/k'", "not a URL"),
+            (
+                "list = '/a'\nkey-file = '/k'",
+                "key-file: this is for crowdsec",
+            ),
+            (
+                "list = '/a'\norigins = 'CAPI'",
+                "origins: this is for crowdsec",
+            ),
             ("list = '/a'\nkeep = '1h'", "twice the interval"),
             ("list = '/a'\ninterval = 'soon'", "as in"),
             ("list = '/a'\nmax-coverage = 101", "from 0 to 100"),
@@ -242,10 +260,6 @@ mod tests {
             ("list = '/a'\nformat = 'xml'", "one of auto, plain, ranges"),
             ("list = '/a'\nfield = true", "array of names"),
             ("list = '/a'\nfield = []", "empty array"),
-            (
-                "crowdsec = 'http://a'\nkey-file = '/k'\nfield = 'ip'",
-                "line 3: field: this is for lists",
-            ),
         ] {
             let mistakes = Settings::parse(text).unwrap_err();
             assert_eq!(mistakes.len(), 1, "{text}: {mistakes:?}");
@@ -291,6 +305,21 @@ mod tests {
             let text = match key {
                 "crowdsec" => format!("crowdsec = {example}\nkey-file = '/k'"),
                 "key-file" => format!("crowdsec = 'http://a'\nkey-file = {example}"),
+                "certificate-file" => {
+                    format!(
+                        "crowdsec = 'https://a'\n{key} = {example}\ncertificate-key-file = '/k'"
+                    )
+                }
+                "certificate-key-file" => {
+                    format!("crowdsec = 'https://a'\n{key} = {example}\ncertificate-file = '/c'")
+                }
+                "authority-file"
+                | "origins"
+                | "scopes"
+                | "scenarios-containing"
+                | "scenarios-not-containing" => {
+                    format!("crowdsec = 'https://a'\nkey-file = '/k'\n{key} = {example}")
+                }
                 "list" => format!("list = {example}"),
                 _ => format!("list = '/a'\n{key} = {example}"),
             };

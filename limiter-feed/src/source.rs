@@ -5,7 +5,7 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
     io::{ErrorKind, Read},
     path::Path,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use ipnet::IpNet;
@@ -15,21 +15,13 @@ use ureq::{Agent, Body, http::Response};
 
 use crate::{
     host::ReadAs,
-    http::{self, Servers},
+    http::{self, Access, Servers},
     left_out::LeftOut,
     list::list,
-    parse::{self, Decisions},
+    parse::Decisions,
+    retry,
     settings::{Settings, is_url},
-    unconfirmed::CONFIRMED,
 };
-
-/// The longest reason of a ban, in bytes.
-const REASON: usize = 40;
-
-/// CrowdSec does not report decisions that it was still writing when another request came: all are read again after
-/// this time, but for at most this part of the time. Two such answers confirm the end of a ban.
-const ALL: Duration = CONFIRMED;
-const PART: u32 = 50;
 
 /// The wanted bans, with their ends, if they have one, and their reasons.
 pub type Wanted = BTreeMap<IpNet, (Option<Instant>, String)>;
@@ -52,6 +44,8 @@ pub struct All {
     pub wanted: Wanted,
     /// Those of CrowdSec's that are not of a list of others.
     pub local: BTreeSet<IpNet>,
+    /// Those that only throttle.
+    pub throttled: BTreeSet<IpNet>,
     /// Other entries of the source.
     pub left_out: Vec<LeftOut>,
     /// Bans whose end the source has reported.
@@ -65,50 +59,59 @@ pub struct All {
 /// A source.
 #[derive(Debug)]
 pub struct Source {
-    settings: Settings,
-    client: Agent,
-    key: String,
+    pub(crate) settings: Settings,
+    pub(crate) client: Agent,
+    /// CrowdSec's key.
+    pub(crate) key: String,
     /// The tag of the list that was read last.
     tag: Option<String>,
     /// The list that a server sent last, as a hash, and when it sent it first.
     sent: Option<(u64, Instant)>,
     /// Time from which all of CrowdSec's decisions are read again.
-    all_due: Instant,
+    pub(crate) all_due: Instant,
+    /// Time from which that is allowed.
+    pub(crate) all_allowed: Instant,
 }
 
 impl Source {
-    /// Opens a source. `key`: for CrowdSec. `servers` gets the addresses of the servers that are asked.
-    pub fn new(settings: Settings, key: String, servers: Servers) -> Self {
+    /// Opens a source. `access`: for CrowdSec. `servers` gets the addresses of the servers that are asked.
+    pub fn new(settings: Settings, access: Access, servers: Servers) -> Self {
         // A key must not follow a redirect to another host.
         let redirects = if settings.crowdsec.is_some() { 0 } else { 5 };
         let is_secure = settings.source().starts_with("https:");
         Self {
-            client: http::agent_of(settings.timeout, redirects, is_secure, servers),
+            client: http::agent_of(settings.timeout, redirects, is_secure, servers, &access),
             settings,
-            key,
+            key: access.key,
             tag: None,
             sent: None,
             all_due: Instant::now(),
+            all_allowed: Instant::now(),
         }
     }
 
     /// Fetches what is wanted; all of it if `is_all`, otherwise changes may do. It blocks.
     /// Fails if the source cannot be read.
-    pub fn fetch(&mut self, is_all: bool) -> Result<Fetched, String> {
+    pub fn fetch(&mut self, is_all: bool) -> Result<Fetched, Failed> {
         let name = self.settings.source().to_owned();
         let read = match &self.settings.crowdsec {
-            Some(_) => self.crowdsec(&name, is_all),
+            Some(_) => self.crowdsec(is_all),
             None => self.list(&name, is_all),
         };
-        read.map_err(|error| format!("{}: {error}", self.settings.shown()))
+        read.map_err(|failed| Failed {
+            why: format!("{}: {}", self.settings.shown(), failed.why),
+            ..failed
+        })
     }
 
-    fn list(&mut self, path: &str, is_all: bool) -> Result<Fetched, String> {
+    fn list(&mut self, path: &str, is_all: bool) -> Result<Fetched, Failed> {
         let most = self.settings.max_size;
         let now = Instant::now();
         let ends = now + self.settings.keep;
         let (bytes, age) = if is_url(path) {
-            let mut request = self.client.get(path);
+            let request = self.client.get(path).config();
+            // The headers of a refusal say when to come again.
+            let mut request = request.http_status_as_error(false).build();
             let tag = self.tag.take().filter(|_| !is_all);
             if let Some(tag) = &tag {
                 request = request.header("If-None-Match", tag);
@@ -121,10 +124,10 @@ impl Source {
                 self.tag = tag;
                 return Ok(Fetched::Same(ends));
             }
-            is_ok(&answer)?;
+            self.is_ok(&answer)?;
             let tag = answer.headers().get("ETag");
             self.tag = tag.and_then(|tag| Some(tag.to_str().ok()?.to_owned()));
-            let bytes = read(answer.body_mut().as_reader(), most)?;
+            let bytes = self.body(&mut answer)?;
             let age = self.age(&bytes, now);
             (bytes, age)
         } else {
@@ -142,7 +145,7 @@ impl Source {
             fields: self.settings.field.clone(),
             max_size: most,
         };
-        let read = list(&bytes, &options, age)?;
+        let read = list(&bytes, &options, age).map_err(|why| self.refused(why))?;
         let mut all = All {
             left_out: read.left_out,
             read_as: Some(read.read_as),
@@ -170,78 +173,65 @@ impl Source {
         now - first
     }
 
-    fn crowdsec(&mut self, url: &str, is_all: bool) -> Result<Fetched, String> {
-        let begun = Instant::now();
-        let is_all = is_all || begun >= self.all_due;
-        let url = format!(
-            "{}/v1/decisions/stream?startup={is_all}&scopes=ip,range",
-            url.trim_end_matches('/'),
-        );
-        let request = self.client.get(url).header("X-Api-Key", &self.key);
-        let mut answer = request.call().map_err(|error| match error {
-            ureq::Error::StatusCode(403) => {
-                "it refuses the key: `cscli bouncers list` shows the valid ones".to_owned()
-            }
-            error => error.to_string(),
-        })?;
-        is_ok(&answer)?;
-        let answer = read(answer.body_mut().as_reader(), self.settings.max_size)?;
-        let changes = parse::decisions(&answer)?;
-        if !is_all {
-            return Ok(Fetched::Changes(changes));
+    /// Reads the body of an answer, which must not be longer than `max-size`.
+    pub(crate) fn body(&self, answer: &mut Response<Body>) -> Result<Vec<u8>, Failed> {
+        let most = self.settings.max_size;
+        let mut bytes = Vec::new();
+        let from = answer.body_mut().as_reader();
+        let length = from.take(most.saturating_add(1)).read_to_end(&mut bytes);
+        if length.map_err(|error| error.to_string())? as u64 > most {
+            let why = format!("longer than {most} bytes: set max-size if it should be");
+            return Err(self.refused(why));
         }
-        let now = Instant::now();
-        self.all_due = now + ALL.max((now - begun) * PART);
-        let mut all = All {
-            local: changes.local.clone(),
-            left_out: changes.left_out.clone(),
-            ended: changes.deleted.iter().copied().collect(),
-            ..All::default()
+        Ok(bytes)
+    }
+
+    /// Fails if the answer has another status than 200.
+    pub(crate) fn is_ok(&self, answer: &Response<Body>) -> Result<(), Failed> {
+        let status = answer.status().as_u16();
+        if status == 200 {
+            return Ok(());
+        }
+        let mut failed = self.refused(format!("http status: {status}"));
+        if let Some(pause) = retry::asked_for(answer.headers(), SystemTime::now()) {
+            let shown = humantime::format_duration(pause);
+            failed.why += &format!(", and it asks for a pause of {shown}");
+            failed.pause = failed.pause.max(pause);
+        }
+        Err(failed)
+    }
+
+    /// The failure of a source that was read, for this reason.
+    pub(crate) fn refused(&self, why: String) -> Failed {
+        Failed::refused(why, &self.settings)
+    }
+}
+
+/// The reason why a source could not be read, or is not believed.
+#[derive(Debug)]
+pub struct Failed {
+    /// The reason.
+    pub why: String,
+    /// The shortest pause until it is read again.
+    pub pause: Duration,
+}
+
+impl Failed {
+    /// The failure of a source that was read. A server that has answered is not asked again before the interval is over.
+    pub fn refused(why: String, settings: &Settings) -> Self {
+        let pause = match is_url(settings.source()) {
+            true => settings.interval(),
+            false => Duration::ZERO,
         };
-        changes.apply(&mut all.wanted);
-        Ok(Fetched::All(all))
+        Self { why, pause }
     }
 }
 
-impl Decisions {
-    /// Returns true if there is no change.
-    pub fn is_empty(&self) -> bool {
-        self.new.is_empty() && self.deleted.is_empty() && self.left_out.is_empty()
-    }
-
-    /// Applies the changes to the wanted bans.
-    pub fn apply(self, wanted: &mut Wanted) {
-        for prefix in self.deleted {
-            wanted.remove(&prefix);
+impl From<String> for Failed {
+    fn from(why: String) -> Self {
+        Self {
+            why,
+            pause: Duration::ZERO,
         }
-        let now = Instant::now();
-        for (prefix, time, mut reason) in self.new {
-            reason.retain(|character| !character.is_control());
-            let cut = (0..=REASON.min(reason.len())).rfind(|index| reason.is_char_boundary(*index));
-            reason.truncate(cut.unwrap_or(0));
-            let ends = Some(now + time);
-            let (end, _) = wanted.entry(prefix).or_insert((ends, reason));
-            *end = ends.max(*end);
-        }
-    }
-}
-
-/// Reads an answer of at most `most` bytes.
-fn read(from: impl Read, most: u64) -> Result<Vec<u8>, String> {
-    let mut bytes = Vec::new();
-    let length = from.take(most.saturating_add(1)).read_to_end(&mut bytes);
-    if length.map_err(|error| error.to_string())? as u64 > most {
-        return Err(format!(
-            "longer than {most} bytes: set max-size if it should be"
-        ));
-    }
-    Ok(bytes)
-}
-
-/// Fails if the answer has another status than 200.
-fn is_ok(answer: &Response<Body>) -> Result<(), String> {
-    match answer.status().as_u16() {
-        200 => Ok(()),
-        status => Err(format!("http status: {status}")),
     }
 }

@@ -26,6 +26,8 @@ pub struct Wishes {
     pub wanted: Wanted,
     /// Those of them that CrowdSec's local engine or a person has decided. If room is short, they come first.
     pub local: BTreeSet<IpNet>,
+    /// Those of them that only throttle.
+    pub throttled: BTreeSet<IpNet>,
     /// Those of them that the last answer lacks.
     pub unconfirmed: Unconfirmed,
     /// Entries that the source has, and that no interface could ban.
@@ -57,8 +59,8 @@ impl Wishes {
                 }
             }
             Fetched::Changes(changes) => {
-                let mut new = self.wanted.clone();
-                for (prefix, ..) in &changes.new {
+                let (mut new, mut throttled) = (self.wanted.clone(), self.throttled.clone());
+                for (prefix, ..) in changes.new.iter().chain(&changes.throttles) {
                     self.unconfirmed.confirm(prefix);
                 }
                 for more in &changes.left_out {
@@ -66,9 +68,9 @@ impl Wishes {
                     LeftOut::add_many(&mut self.unusable, more.reason, more.entries, first);
                 }
                 self.local.extend(&changes.local);
-                changes.apply(&mut new);
+                changes.apply(&mut new, &mut throttled);
                 check_coverage(&new, settings)?;
-                self.wanted = new;
+                (self.wanted, self.throttled) = (new, throttled);
             }
         }
         self.is_known = true;
@@ -85,6 +87,7 @@ impl Wishes {
         let All {
             wanted: mut new,
             local,
+            mut throttled,
             left_out,
             ended,
             own_ends,
@@ -95,21 +98,29 @@ impl Wishes {
             .iter()
             .filter_map(|(name, own)| Some((name, own.as_ref().ok()?)));
         if settings.list.is_some() {
-            for (interface, (own, _)) in read {
-                self.check_change(interface, own, &new, settings)?;
+            for (interface, present) in read {
+                self.check_change(interface, &present.own, &new, settings)?;
             }
         } else {
             // Bans of an earlier process are known too.
             let now = Instant::now();
             let mut known = self.wanted.clone();
-            for (prefix, left) in read.flat_map(|(_, (own, _))| own) {
+            let reported: BTreeSet<_> = new.keys().copied().collect();
+            let mut throttles = self.throttled.clone();
+            for (prefix, (left, is_throttle)) in read.flat_map(|(_, present)| &present.own) {
+                if *is_throttle && !known.contains_key(prefix) {
+                    throttles.insert(*prefix);
+                }
                 let ends = now.checked_add(Duration::from_millis(*left));
                 known.entry(*prefix).or_insert((ends, String::new()));
             }
             self.unconfirmed.keep(&mut new, known, &ended, asked);
+            let is_kept = |prefix: &&IpNet| new.contains_key(prefix) && !reported.contains(prefix);
+            throttled.extend(throttles.iter().filter(is_kept).copied());
         }
         self.local.extend(&local);
         (self.wanted, self.unusable) = (new, left_out);
+        self.throttled = throttled;
         (self.own_ends, self.read_as) = (own_ends, read_as);
         Ok(())
     }
@@ -147,6 +158,8 @@ impl Wishes {
             .retain(|_, (ends, _)| ends.is_none_or(|ends| ends > now));
         self.unconfirmed.retain(&self.wanted);
         self.local.retain(|prefix| self.wanted.contains_key(prefix));
+        self.throttled
+            .retain(|prefix| self.wanted.contains_key(prefix));
     }
 
     /// The wanted bans without those of these prefixes.
@@ -159,7 +172,12 @@ impl Wishes {
 
 /// Returns true if a prefix, or one around it, is wanted. Only a part of a prefix that the host needs is in force.
 fn is_within(prefix: &IpNet, wanted: &Wanted) -> bool {
-    successors(Some(*prefix), IpNet::supernet).any(|around| wanted.contains_key(&around))
+    around(prefix).any(|around| wanted.contains_key(&around))
+}
+
+/// A prefix, and those around it.
+pub fn around(prefix: &IpNet) -> impl Iterator<Item = IpNet> {
+    successors(Some(*prefix), IpNet::supernet)
 }
 
 /// Fails if the wanted bans cover more than `max-coverage` allows.

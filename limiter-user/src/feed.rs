@@ -3,11 +3,15 @@
 //! The process that talks to the network has no privileges. Its helper process ([`crate::helper`]) reads and changes
 //! the bans for it, in the functions here.
 
-use std::net::IpAddr;
+use std::{
+    collections::{BTreeSet, HashMap},
+    mem,
+    net::IpAddr,
+};
 
 use ipnet::IpNet;
 use limiter_config::lists::BANS;
-use limiter_feed::{Edit, Found, Host, Protected, State, Wanted, bannable, difference};
+use limiter_feed::{Edit, Found, Host, Present, Protected, State, Wanted, bannable, difference};
 use limiter_kernel::{Attachment, Error, Result, ops};
 use serde::de::DeserializeOwned;
 
@@ -29,6 +33,8 @@ pub struct Bans {
     store: Vec<IpAddr>,
     /// The addresses that the host needed when the bans were read last.
     protected: Option<Protected>,
+    /// The networks on the allow list of each program, which does not change while the program runs.
+    allowed: HashMap<u32, Vec<IpNet>>,
 }
 
 impl Bans {
@@ -38,6 +44,7 @@ impl Bans {
             origin: origin.to_owned(),
             store: Vec::new(),
             protected: None,
+            allowed: HashMap::new(),
         }
     }
 
@@ -46,17 +53,29 @@ impl Bans {
         let text = |error: Error| error.to_string();
         let protected = protected::with_store(&mut self.store).await.map_err(text)?;
         self.protected = Some(protected.clone());
-        let read = |attachment: &Attachment| ops::bans::of(attachment, &self.origin);
+        let (mut known, origin) = (mem::take(&mut self.allowed), &self.origin);
+        let all_allowed = &mut self.allowed;
+        let mut read = |attachment: &Attachment| {
+            let (own, room) = ops::bans::of(attachment, origin)?;
+            let allowed = match known.remove(&attachment.program_id) {
+                Some(allowed) => allowed,
+                None => ops::bans::allowed(attachment)?,
+            };
+            all_allowed.insert(attachment.program_id, allowed.clone());
+            Ok(Present {
+                own,
+                room,
+                allowed,
+                has_throttle: ops::bans::has_throttle(attachment),
+            })
+        };
         let mut all = Vec::new();
         if interfaces.is_empty() {
             let (attachments, errors) = Attachment::all().await.map_err(text)?;
-            let own = |attachment: &Attachment| {
-                (
-                    attachment.interface.name.clone(),
-                    read(attachment).map_err(text),
-                )
-            };
-            all.extend(attachments.iter().map(own));
+            for attachment in &attachments {
+                let name = attachment.interface.name.clone();
+                all.push((name, read(attachment).map_err(text)));
+            }
             let failed = |error| (String::new(), Err(text(error)));
             all.extend(errors.into_iter().map(failed));
         }
@@ -120,9 +139,9 @@ pub async fn bring(interface: &str, origin: &str, mut wanted: Wanted) -> Result<
             more + 1
         ),
     });
-    let edit = difference(&ops::bans::of(&attachment, origin)?.0, &wanted, |_| {
-        END_TOLERANCE
-    });
+    let is_right = |left: u64, wanted: u64| left.abs_diff(wanted) < END_TOLERANCE;
+    let own = ops::bans::of(&attachment, origin)?.0;
+    let edit = difference(&own, &wanted, &BTreeSet::new(), is_right);
     // The agent may not know yet that the host has ceased to share bans, which it then keeps.
     if !attachment.record.settings.shares(BANS) || edit.0.is_empty() && edit.1.is_empty() {
         return Ok(left_out);

@@ -214,3 +214,101 @@ fn decisions_of_crowdsec_are_bans_until_they_end() {
     assert!(done.status.success(), "{done:?}");
     assert_eq!(feed.bans().len(), 10_002);
 }
+
+#[test]
+fn operator_chooses_decisions_and_a_certificate_takes_the_place_of_the_key() {
+    const TEST: &str = "operator_chooses_decisions_and_a_certificate_takes_the_place_of_the_key";
+    need_kernel!();
+    if !need::program(TEST, "crowdsec") {
+        return;
+    }
+    let hosts = Hosts::new();
+    loopback_up(&hosts.server);
+    hosts.run("attach eth0 --rate 1000000 --burst 1000000");
+    let crowdsec = CrowdSec::new(&hosts);
+    let certificates = certificates("127.0.0.1");
+    let file = |name: &str| certificates.path().join(name).display().to_string();
+    for line in [
+        "req -nodes -newkey ec -pkeyopt ec_paramgen_curve:P-256 -keyout feed.key -out feed.csr -subj /CN=feed/OU=limiter",
+        "x509 -req -in feed.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile extension -out feed.pem",
+    ] {
+        let mut command = Command::new("openssl");
+        command.args(line.split(' ')).current_dir(&certificates);
+        assert!(command.output().unwrap().status.success(), "{line}");
+    }
+    let server = crowdsec.start();
+    // The longer decision of another origin must not hide the local one.
+    crowdsec.import(2);
+    crowdsec.cscli(&["decisions", "add", "--ip", "10.0.0.1", "--duration", "1h"]);
+    let country = ["decisions", "add", "--scope", "country", "--value", "FR"];
+    crowdsec.cscli(&country);
+    let feed = Feed::new(&hosts, "chosen");
+    let key = feed.write("key", "a-key\n");
+    let configure = |lines: &str| {
+        let url = "http://127.0.0.1:8080";
+        feed.configure(&format!("crowdsec = '{url}'\nkey-file = '{key}'\n{lines}"));
+    };
+    let both = &["10.0.0.0", "10.0.0.1"][..];
+    for (choice, bans, has_country) in [
+        ("origins = ['cscli']", &["10.0.0.1"][..], true),
+        ("origins = ['cscli-import']", both, false),
+        ("scenarios-containing = ['MANY']", both, false),
+        ("scenarios-not-containing = ['many']", &["10.0.0.1"], true),
+        ("scopes = ['range']", &[], false),
+        ("", both, true),
+    ] {
+        configure(choice);
+        let once = feed.once("--once");
+        once.expect(0);
+        assert_eq!(feed.bans(), bans, "{choice}: {once:?}");
+        let is_country = once.stderr.contains("'ban' of Country FR");
+        assert_eq!(is_country, has_country, "{choice}: {once:?}");
+        feed.once("--remove").expect(0);
+    }
+    // The end of the longer decision leaves the shorter one, which the chosen origins have.
+    configure("origins = ['cscli', 'cscli-import']\ninterval = '1s'");
+    let process = feed.start(Duration::from_secs(60));
+    eventually("both bans", || feed.bans() == ["10.0.0.0", "10.0.0.1"]);
+    crowdsec.cscli(&["decisions", "delete", "--scenario", "many"]);
+    eventually("the end of one ban", || feed.bans() == ["10.0.0.1"]);
+    limiter_tests::feeds::end(process, nix::sys::signal::Signal::SIGTERM);
+    let left = || {
+        let shown = hosts.json("bans eth0 --json");
+        shown["bans"][0]["left_seconds"].as_f64().unwrap()
+    };
+    eventually("the end of the shorter decision", || left() <= 3_600.0);
+
+    drop(server);
+    let path = crowdsec.folder.path("config.yaml");
+    let tls = format!(
+        "server: {{tls: {{cert_file: {}, key_file: {}, ca_cert_path: {}, client_verification: VerifyClientCertIfGiven, bouncers_allowed_ou: [limiter]}}, ",
+        file("host.pem"),
+        file("host.key"),
+        file("ca.pem")
+    );
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("server: {", &tls)).unwrap();
+    let _server = crowdsec.start();
+    feed.once("--remove").expect(0);
+    let secure = |certificate: &str, key: &str| {
+        let [certificate, key, authority] = [
+            format!("{certificate}.pem"),
+            format!("{key}.key"),
+            "ca.pem".to_owned(),
+        ]
+        .map(|name| file(&name));
+        feed.configure(&format!(
+            "crowdsec = 'https://127.0.0.1:8080/'\ncertificate-file = '{certificate}'\ncertificate-key-file = '{key}'\nauthority-file = '{authority}'"
+        ));
+    };
+    // This one has no OU.
+    secure("host", "host");
+    feed.once("--once")
+        .expect_error(1, &["refuses the certificate", "bouncers_allowed_ou"]);
+    secure("feed", "host");
+    feed.once("--once")
+        .expect_error(1, &["feed.pem", "cannot be used with its key"]);
+    secure("feed", "feed");
+    feed.once("--once").expect(0);
+    assert_eq!(feed.bans(), ["10.0.0.1"]);
+}

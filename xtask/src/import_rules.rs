@@ -47,7 +47,7 @@ const CIRCLE_MAX: [(&str, usize); 11] = [
     ("limiter-common", 3),
     ("limiter-config", 2),
     ("limiter-ebpf", 1),
-    ("limiter-feed", 2),
+    ("limiter-feed", 1),
     ("limiter-fleet", 3),
     ("limiter-kernel", 3),
     ("limiter-lists", 2),

@@ -14,10 +14,16 @@ struct Fake {
 
 impl Host for Fake {
     async fn own(&mut self, _: &[String]) -> Result<Found, String> {
-        let first = ("one".to_owned(), Ok((self.bans[0].clone(), 10)));
+        let present = |own: &Own| Present {
+            own: own.clone(),
+            room: 10,
+            allowed: Vec::new(),
+            has_throttle: false,
+        };
+        let first = ("one".to_owned(), Ok(present(&self.bans[0])));
         let two = match self.is_off {
             true => Err("two is off".to_owned()),
-            false => Ok((self.bans[1].clone(), 10)),
+            false => Ok(present(&self.bans[1])),
         };
         Ok(Found {
             own: vec![first, ("two".to_owned(), two)],
@@ -27,7 +33,8 @@ impl Host for Fake {
 
     async fn change(&mut self, interface: &str, edit: Edit) -> Result<(), String> {
         let bans = &mut self.bans[usize::from(interface == "two")];
-        bans.extend(edit.0.into_iter().map(|(prefix, left, _)| (prefix, left)));
+        let added = edit.0.into_iter();
+        bans.extend(added.map(|(prefix, left, _, throttles)| (prefix, (left, throttles))));
         bans.retain(|prefix, _| !edit.1.contains(prefix));
         Ok(())
     }
@@ -49,7 +56,7 @@ async fn interface_that_is_off_is_tried_again_without_reading_the_source() {
         is_off: true,
         ..Fake::default()
     };
-    let mut feed = Feed::new(settings, String::new(), host);
+    let mut feed = Feed::new(settings, Access::default(), host);
     assert_eq!(feed.round().await, Err("two is off".to_owned()));
     let lengths = |feed: &Feed<Fake>| feed.host.bans.each_ref().map(HashMap::len);
     assert_eq!((lengths(&feed), feed.pause()), ([1, 0], LATER));
@@ -60,12 +67,23 @@ async fn interface_that_is_off_is_tried_again_without_reading_the_source() {
     assert_eq!(feed.round().await, Ok(()));
     assert_eq!(lengths(&feed), [1, 1]);
     assert!(feed.pause() > Duration::from_secs(3_500));
-    // A source that fails is tried again soon.
+    // A source that fails is tried again soon, then less and less often.
+    fs::remove_file(&path).expect("removed");
+    for pause in [5, 10, 20] {
+        feed.due = Instant::now();
+        assert!(feed.round().await.is_err());
+        let found = feed.pause().as_secs_f64();
+        assert!((f64::from(pause) - found).abs() < 2.0, "{found}");
+    }
+    assert_eq!(lengths(&feed), [1, 1]);
+    // A success makes the next pause short again.
+    fs::write(&path, "192.0.2.7\n").expect("written");
+    feed.due = Instant::now();
+    assert_eq!(feed.round().await, Ok(()));
     fs::remove_file(&path).expect("removed");
     feed.due = Instant::now();
     assert!(feed.round().await.is_err());
-    assert!(feed.pause() > SOON && feed.pause() <= LATER);
-    assert_eq!(lengths(&feed), [1, 1]);
+    assert!(feed.pause() <= SOON);
 }
 
 #[tokio::test]
@@ -74,8 +92,8 @@ async fn dry_run_says_what_it_would_change_and_changes_nothing() {
     fs::write(&path, "192.0.2.0-192.0.2.2\n192.0.2.7/31\n").expect("written");
     let text = format!("list = '{}'", path.display());
     let settings = Settings::parse(&text).expect("valid");
-    let mut feed = Feed::new(settings, String::new(), Fake::default());
-    feed.host.bans[1].insert("198.51.100.7/32".parse().expect("a prefix"), 5_000);
+    let mut feed = Feed::new(settings, Access::default(), Fake::default());
+    feed.host.bans[1].insert("198.51.100.7/32".parse().expect("a prefix"), (5_000, false));
     feed.dry_run();
     let before = feed.state().clone();
     assert_eq!(feed.round().await, Ok(()));

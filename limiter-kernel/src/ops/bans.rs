@@ -3,7 +3,8 @@
 use std::{collections::HashMap, time::Duration};
 
 use ipnet::IpNet;
-use limiter_common::abi::Ban;
+use limiter_common::abi::{Ban, rules::ON_ALLOW};
+use limiter_config::lists::THROTTLED;
 
 use crate::{
     Attachment, Error, Result,
@@ -73,11 +74,15 @@ pub(super) fn restore(program: &Program, kept: &[Kept], most: u32) -> Result<()>
     Ok(())
 }
 
-/// A ban to add or renew: its prefix, milliseconds until it ends (`u64::MAX`: it has no end), and its reason.
-pub type Wish = (IpNet, u64, String);
+/// A ban to add or renew: its prefix, milliseconds until it ends (`u64::MAX`: it has no end), its reason, and true if it
+/// throttles its sources instead of dropping their packets.
+pub type Wish = (IpNet, u64, String, bool);
 
-/// The bans of `origin` on an attachment, each with the milliseconds until it ends, and the room for more.
-pub fn of(attachment: &Attachment, origin: &str) -> Result<(HashMap<IpNet, u64>, u64)> {
+/// The bans of an origin, each with the milliseconds until it ends, and true if it throttles.
+pub type Own = HashMap<IpNet, (u64, bool)>;
+
+/// The bans of `origin` on an attachment, and the room for more.
+pub fn of(attachment: &Attachment, origin: &str) -> Result<(Own, u64)> {
     let now = clock::now()?;
     let mut bans = attachment.bans.at(now)?;
     let most = most_with(attachment.record.settings.max_bans, &bans);
@@ -88,8 +93,22 @@ pub fn of(attachment: &Attachment, origin: &str) -> Result<(HashMap<IpNet, u64>,
         until => until.saturating_sub(now) / 1_000_000,
     };
     let bans = bans.iter();
-    let bans = bans.map(|(prefix, ban)| (*prefix, left(ban.ends.until)));
+    let bans = bans.map(|(prefix, ban)| (*prefix, (left(ban.ends.until), ban.is_throttle != 0)));
     Ok((bans.collect(), room))
+}
+
+/// The networks on the allow list, which bans of programs do not drop.
+pub fn allowed(attachment: &Attachment) -> Result<Vec<IpNet>> {
+    let listed = attachment.lists.entries()?.into_iter();
+    let allowed = listed.filter(|(_, listed)| listed.own & ON_ALLOW != 0);
+    Ok(allowed.map(|(prefix, _)| prefix).collect())
+}
+
+/// True if a limit of the attachment is about throttled sources.
+pub fn has_throttle(attachment: &Attachment) -> bool {
+    let throttled = THROTTLED.to_owned();
+    let mut limits = attachment.record.settings.limits.iter();
+    limits.any(|limit| limit.matches.source.contains(&throttled))
 }
 
 /// The part of the room for bans that feeds leave to other origins: a sixteenth, at least 64; of less than 128, a tenth.
@@ -119,7 +138,7 @@ pub async fn change(
     let (mut attachment, _lock) = Attachment::open_locked(interface).await?;
     let now = clock::now()?;
     let mut bans = Vec::new();
-    for (prefix, left, reason) in add {
+    for (prefix, left, reason, is_throttle) in add {
         if let Some(why) = refuse(&prefix) {
             return Err(Error::Refused(why));
         }
@@ -127,7 +146,11 @@ pub async fn change(
             u64::MAX => 0,
             left => now.saturating_add(left.saturating_mul(1_000_000)),
         };
-        bans.push((prefix.trunc(), bans::ban(until, now, origin, &reason)?));
+        let ban = Ban {
+            is_throttle: is_throttle.into(),
+            ..bans::ban(until, now, origin, &reason)?
+        };
+        bans.push((prefix.trunc(), ban));
     }
     let max_bans = attachment.record.settings.max_bans;
     let most = match origin {

@@ -9,6 +9,7 @@
 //! must be opened anew.
 
 mod channel;
+mod dial;
 
 use std::{
     fs::File,
@@ -17,11 +18,13 @@ use std::{
         fd::{AsFd, OwnedFd},
         unix::{net::UnixStream, process::CommandExt},
     },
+    path::PathBuf,
     process::{Command, Stdio},
 };
 
 use tokio::signal::unix::{SignalKind, signal};
 
+use limiter_feed::Dial;
 use limiter_kernel::sys::bpf;
 use serde::{Deserialize, Serialize};
 
@@ -49,6 +52,19 @@ pub enum Question {
 /// may then drop its own. It changes bans of `origin` alone; without one, it only reads.
 /// Fails if no process can be started.
 pub fn start(origin: Option<&str>) -> io::Result<Channel> {
+    start_with(origin, None, Stdio::null())
+}
+
+/// Starts the helper process for a feed from the Unix socket at `path`, and returns the channel to it, and the means to
+/// connect to the socket.
+/// Fails if no process can be started.
+pub fn start_at(origin: &str, path: &str) -> io::Result<(Channel, Dial)> {
+    let (ours, theirs) = UnixStream::pair()?;
+    let channel = start_with(Some(origin), Some(path), OwnedFd::from(theirs).into())?;
+    Ok((channel, dial::through(ours)))
+}
+
+fn start_with(origin: Option<&str>, path: Option<&str>, out: Stdio) -> io::Result<Channel> {
     let (ours, theirs) = UnixStream::pair()?;
     // The helper must not inherit other descriptors.
     bpf::close_others_on_exec()?;
@@ -58,25 +74,32 @@ pub fn start(origin: Option<&str>) -> io::Result<Channel> {
         .arg0("limiter")
         .arg(VERB)
         .args(origin)
+        .args(path)
         .current_dir("/")
         // Outside the terminal's foreground, so that keys do not send signals to the helper.
         .process_group(0)
         .stdin(OwnedFd::from(theirs))
-        .stdout(Stdio::null())
+        .stdout(out)
         .stderr(Stdio::null());
     // The helper ends with the channel. This process does not wait for it.
     command.spawn()?;
     Channel::new(ours)
 }
 
-/// Makes this process the helper: its standard input is the channel.
+/// Makes this process the helper: its standard input is the channel. With a `path`, its standard output is the socket
+/// through which it hands over connections to that path.
 /// Fails if standard input is not a channel, or privileges cannot be dropped.
-pub fn attend() -> anyhow::Result<Channel> {
+pub fn attend(path: Option<PathBuf>) -> anyhow::Result<Channel> {
     // Set the name, because the program was started as /proc/self/exe.
     nix::sys::prctl::set_name(c"limiter")?;
     let socket: OwnedFd = io::stdin().as_fd().try_clone_to_owned()?;
     nix::unistd::dup2_stdin(File::open("/dev/null")?)?;
     sandbox::confine(sandbox::TO_CHANGE)?;
+    if let Some(path) = path {
+        let feed = io::stdout().as_fd().try_clone_to_owned()?;
+        nix::unistd::dup2_stdout(File::options().write(true).open("/dev/null")?)?;
+        dial::attend(feed, path);
+    }
     // Ignore signals: the parent gets them too, and may still ask before it ends. The helper ends with the parent.
     for kind in [
         SignalKind::terminate(),

@@ -1,6 +1,7 @@
 //! Feeds: the bans of an origin follow its source, and nothing else changes them.
 
 mod cut_off;
+mod decisions;
 mod formats;
 mod room;
 mod rounds;

@@ -4,7 +4,7 @@ use anyhow::anyhow;
 use clap::Args;
 use limiter_common::abi::ORIGIN_MAX;
 use limiter_config::invalid;
-use limiter_feed::Settings;
+use limiter_feed::{Settings, http::Access};
 use limiter_kernel::{ops::bans::NO_FEEDS, sys::requirements};
 
 use crate::{
@@ -58,21 +58,28 @@ pub async fn run(arguments: Feed) -> anyhow::Result<()> {
     };
     let text = read(&path, "`man limiter-feed` has an example")?;
     let settings = Settings::parse(&text).map_err(|mistakes| refused(&path, &mistakes))?;
-    let key = settings.key_file.as_deref();
-    let key = key.map(|file| read(file, "name the file of the key"));
-    let key = key.transpose()?.unwrap_or_default();
+    let shown = path.display();
+    let mut access = access(&settings, read).map_err(|error| anyhow!("{shown}: {error}"))?;
     let state = feeds::File::open(&name)
         .map_err(|error| anyhow!("the state of feed {name} cannot be written: {error}"))?;
     let state = state.ok_or_else(|| {
         anyhow!("feed {name} runs already: end it first (`systemctl stop limiter-feed@{name}`)")
     })?;
     let stop = interruption()?;
+    let helper = match settings.socket() {
+        Some(path) => {
+            let (helper, dial) = helper::start_at(&name, path)?;
+            access.socket = Some(dial);
+            helper
+        }
+        None => helper::start(Some(&name))?,
+    };
     let here = Here {
-        helper: helper::start(Some(&name))?,
+        helper,
         is_gone: false,
         state,
     };
-    let mut feed = limiter_feed::Feed::new(settings, key.trim().to_owned(), here);
+    let mut feed = limiter_feed::Feed::new(settings, access, here);
     sandbox::fetch()?;
     let work = async {
         if arguments.remove {
@@ -108,4 +115,29 @@ pub async fn run(arguments: Feed) -> anyhow::Result<()> {
     };
     feed.host.forget().await;
     done.map_err(|error| anyhow!(error))
+}
+
+/// Reads the key and the certificates for CrowdSec, which this process may not read later.
+fn access(
+    settings: &Settings,
+    read: impl Fn(&Path, &'static str) -> anyhow::Result<String>,
+) -> anyhow::Result<Access> {
+    let mut access = Access::default();
+    if let Some(file) = &settings.key_file {
+        let key = read(file, "name the file of the key")?;
+        key.trim().clone_into(&mut access.key);
+    }
+    let wrong = |file: &Path, why: String| anyhow!("{}: {why}", file.display());
+    if let (Some(file), Some(key)) = (&settings.certificate_file, &settings.certificate_key_file) {
+        let pem = read(file, "name the file of the certificate")?;
+        let key = read(key, "name the file of the certificate's private key")?;
+        let shown = access.identity.show(&pem, &key);
+        shown.map_err(|why| wrong(file, why))?;
+    }
+    if let Some(file) = &settings.authority_file {
+        let pem = read(file, "name the file of the authority's certificate")?;
+        let trusted = access.identity.trust(&pem);
+        trusted.map_err(|why| wrong(file, why))?;
+    }
+    Ok(access)
 }

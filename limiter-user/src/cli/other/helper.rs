@@ -1,7 +1,7 @@
 //! The process that keeps the privileges for `export`, `feed` and `notify`. Users do not call this verb, so clap does
 //! not know it.
 
-use std::ffi::OsString;
+use std::{ffi::OsString, path::PathBuf};
 
 use limiter_kernel::Error;
 
@@ -11,20 +11,23 @@ use crate::{
     observe::Snapshot,
 };
 
-/// The origin whose bans a helper may change, or an empty one; none if this process was not started as a helper:
-/// `limiter helper [ORIGIN]`.
-pub fn origin(line: impl Iterator<Item = OsString>) -> Option<String> {
+/// The origin whose bans a helper may change, or an empty one, and the Unix socket of its feed; none if this process was
+/// not started as a helper: `limiter helper [ORIGIN [SOCKET]]`.
+pub fn origin(line: impl Iterator<Item = OsString>) -> Option<(String, Option<PathBuf>)> {
     let words: Vec<_> = line.skip(1).map(|word| word.into_string().ok()).collect();
     match &words[..] {
-        [Some(verb)] if verb == VERB => Some(String::new()),
-        [Some(verb), Some(origin)] if verb == VERB => Some(origin.clone()),
+        [Some(verb)] if verb == VERB => Some((String::new(), None)),
+        [Some(verb), Some(origin)] if verb == VERB => Some((origin.clone(), None)),
+        [Some(verb), Some(origin), Some(path)] if verb == VERB => {
+            Some((origin.clone(), Some(path.into())))
+        }
         _ => None,
     }
 }
 
 /// Answers questions until there is no one to ask.
-pub async fn run(origin: String) -> anyhow::Result<()> {
-    let mut channel = attend()?;
+pub async fn run((origin, socket): (String, Option<PathBuf>)) -> anyhow::Result<()> {
+    let mut channel = attend(socket)?;
     let mut bans = Bans::of(&origin);
     while let Some(question) = channel.receive().await? {
         match question {
@@ -58,14 +61,16 @@ mod tests {
     #[test]
     fn only_the_exact_command_line_starts_a_helper() {
         let origin = |words: &[&str]| origin(words.iter().map(OsString::from));
-        assert_eq!(origin(&["limiter", "helper"]).as_deref(), Some(""));
-        assert_eq!(
-            origin(&["limiter", "helper", "drop"]).as_deref(),
-            Some("drop")
-        );
+        for (line, parts) in [
+            (&["limiter", "helper"][..], ("", None)),
+            (&["limiter", "helper", "drop"], ("drop", None)),
+            (&["limiter", "helper", "a", "/s"], ("a", Some("/s".into()))),
+        ] {
+            assert_eq!(origin(line), Some((parts.0.to_owned(), parts.1)));
+        }
         for other in [
             &["limiter"][..],
-            &["limiter", "helper", "drop", "more"],
+            &["limiter", "helper", "drop", "/s", "more"],
             &["limiter", "export"],
         ] {
             assert_eq!(origin(other), None, "{other:?}");
