@@ -13,7 +13,12 @@ use limiter_common::{
         rules::{NEEDS_VLAN, NONE},
     },
     pod::Pod as _,
-    policy::{self, Bytes, PacketInfo, client, control::{self, Recognised}, parse::ethernet, payload, sender},
+    policy::{
+        self, Bytes, PacketInfo, client,
+        control::{self, Recognised},
+        parse::ethernet,
+        payload, sender,
+    },
     table::{Seed, key::Address},
 };
 
@@ -222,7 +227,8 @@ extern "C" fn packet_vlan(context: *mut Raw) -> u32 {
     if constants().needs & NEEDS_VLAN == 0 {
         return NONE;
     }
-    let outer = context::outer_vlan(context);
+    // SAFETY: this is the program's context.
+    let outer = unsafe { context::outer_vlan(context) };
     policy::parse::vlan(&mut Cursor::new(&Context::new(context)), outer)
 }
 

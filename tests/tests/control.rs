@@ -294,7 +294,7 @@ fn lists_decide_about_control_traffic_that_may_come_from_far() {
         assert_eq!(kernel.offer(&relay(8), START), Reason::Allowed);
         let forwarded = relayed_v6(relay_v6, relay_v6);
         assert_eq!(kernel.offer(&forwarded, START), Reason::Deny);
-        // What a host needs to be on its link at all.
+        // Packets that a host needs to be on its link at all.
         for packet in [
             arp(hardware(1), Ipv4Addr::new(192, 0, 2, 7)),
             icmpv6(hardware(1), address("fe80::7"), 135, 255),

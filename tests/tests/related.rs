@@ -21,7 +21,7 @@ const OTHER: u16 = 7;
 /// A connected socket on the server, its peer, and a datagram that it has sent.
 struct Connection {
     _sockets: (UdpSocket, UdpSocket),
-    /// What the server sends.
+    /// The packets of the server.
     sent: Ends,
 }
 
@@ -41,7 +41,7 @@ impl Connection {
         }
     }
 
-    /// What the peer sends.
+    /// A packet of the peer.
     fn received(&self) -> Ends {
         Ends {
             macs: (self.sent.macs.1, self.sent.macs.0),

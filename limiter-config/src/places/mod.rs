@@ -205,7 +205,7 @@ impl Search {
         ]
     }
 
-    /// What the database lacks.
+    /// Says what the database lacks.
     fn missing(&self) -> Option<String> {
         let [has_countries, has_systems] = self.has;
         if !self.countries.is_empty() && !has_countries {

@@ -188,8 +188,11 @@ pub unsafe fn ether_type(context: *mut Raw) -> Option<u16> {
 }
 
 /// The id of the VLAN tag that the card or the kernel keeps beside the frame; 0 if there is none, or its id is 0.
+///
+/// # Safety
+/// `context` is the program's.
 #[inline(always)]
-pub fn outer_vlan(context: *mut Raw) -> u32 {
+pub unsafe fn outer_vlan(context: *mut Raw) -> u32 {
     const ID: u32 = 0xfff;
     match field!(context, vlan_present) {
         0 => 0,

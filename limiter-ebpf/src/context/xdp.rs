@@ -49,8 +49,11 @@ pub unsafe fn ether_type(_: *mut Raw) -> Option<u16> {
 }
 
 /// The id of the VLAN tag beside the frame. XDP does not see it before Linux 6.8.
+///
+/// # Safety
+/// None: this only has the signature of the program for the network stack.
 #[inline(always)]
-pub fn outer_vlan(_: *mut Raw) -> u32 {
+pub unsafe fn outer_vlan(_: *mut Raw) -> u32 {
     0
 }
 

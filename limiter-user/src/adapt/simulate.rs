@@ -28,7 +28,7 @@ pub struct Second {
     pub scales: Vec<(String, f64)>,
 }
 
-/// What came out.
+/// The result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Simulated {
     /// The seconds of the capture.

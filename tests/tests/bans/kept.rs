@@ -86,7 +86,7 @@ fn kept_bans_come_back_with_the_rest_of_their_time() {
     assert!((1.0..=61.0).contains(&left), "{bans}");
     assert_eq!(bans.as_array().unwrap().len(), 2, "{bans}");
 
-    // What was ended does not come back.
+    // A ban that was ended does not come back.
     hosts.run("unban eth0 192.0.2.7");
     hosts.run("unban eth0 --all");
     assert!(!file.0.exists(), "no bans, no file");

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::{
     config::Config,
-    model::{Attached, Model},
+    expected::{Attached, Model},
     world::World,
 };
 

@@ -3,7 +3,7 @@
 use super::{
     bucket::Moments,
     config::{Config, Holds, Limit, Prefixes, file, prefix},
-    model::{Attached, Model},
+    expected::{Attached, Model},
 };
 
 /// Exit status, and words of the message.

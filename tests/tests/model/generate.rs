@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use limiter_tests::random::{one, percent};
 
-use super::model::{Attached, Model};
+use super::expected::{Attached, Model};
 
 /// Steps with their weights. A word that begins with `$` stands for a random value: see [`Draw::value`].
 const STEPS: [(u32, &str); 36] = [

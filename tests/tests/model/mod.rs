@@ -12,8 +12,8 @@ mod bucket;
 mod check;
 mod commands;
 mod config;
+mod expected;
 mod generate;
-mod model;
 mod session;
 mod world;
 

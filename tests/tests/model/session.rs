@@ -8,7 +8,7 @@ use limiter_tests::{
 };
 use serde_json::Value;
 
-use super::{check, commands::Refusal, model::Model, world::World};
+use super::{check, commands::Refusal, expected::Model, world::World};
 
 /// Number of steps with an effect, and of refused ones.
 pub type Done = [u32; 2];
