@@ -4,7 +4,7 @@ mod kept;
 mod origins;
 
 use std::{
-    net::{IpAddr, Ipv6Addr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
     sync::Barrier,
     thread::{self, sleep},
     time::{Duration, Instant},
@@ -23,6 +23,7 @@ use limiter_kernel::{
 };
 use limiter_tests::{
     cpus::{alone, pin_to},
+    effort::repetitions,
     engine::Kernel,
     files::Folder,
     hosts::{CLIENT, Hosts, SERVER, on},
@@ -507,15 +508,16 @@ fn many_drops_on_two_cpus_are_counted_within_one_step_per_cpu() {
 #[test]
 fn million_addresses_and_many_prefixes_are_banned_listed_and_removed() {
     need_kernel!();
-    const ADDRESSES: u32 = 1_000_000;
-    const PREFIXES: u32 = 100_000;
-    const MOST: u32 = ADDRESSES + PREFIXES + 1;
+    let [singles, prefixes] = repetitions([200_000, 20_000], [1_000_000, 100_000_u32]);
+    let most = singles + prefixes + 1;
     let hosts = Hosts::new();
-    hosts.run(&format!("{FAST} --max-bans {MOST}"));
+    hosts.run(&format!("{FAST} --max-bans {most}"));
     let ban = |prefix: IpNet| (prefix, bans::ban(0, 0, "list", "").unwrap());
     let addresses =
-        (0..ADDRESSES).map(|i| IpNet::from(IpAddr::from((0x0a00_0000 + 2 * i).to_be_bytes())));
-    let prefixes = (0..PREFIXES).map(|i| match i % 2 {
+        (0..singles).map(|i| IpNet::from(IpAddr::from((0x0a00_0000 + 2 * i).to_be_bytes())));
+    let last = Ipv4Addr::from(0x0a00_0000 + 2 * (singles - 1));
+    let beside = Ipv4Addr::from(u32::from(last) + 1);
+    let prefixes = (0..prefixes).map(|i| match i % 2 {
         0 => Ipv4Net::new((0x2000_0000 + (i << 6)).into(), 28)
             .unwrap()
             .into(),
@@ -536,7 +538,7 @@ fn million_addresses_and_many_prefixes_are_banned_listed_and_removed() {
         let start = Instant::now();
         attachment
             .bans
-            .add(&all, MOST, clock::now().unwrap())
+            .add(&all, most, clock::now().unwrap())
             .unwrap();
         let added = start.elapsed();
         let mut read = attachment.bans.at(clock::now().unwrap()).unwrap();
@@ -546,8 +548,9 @@ fn million_addresses_and_many_prefixes_are_banned_listed_and_removed() {
     });
     let traffic = Traffic::new(&hosts);
     let frames = |sources: [&str; 4]| sources.map(|source| udp(&hosts, source.parse().unwrap(), 9));
-    let banned = frames(["10.0.0.0", "10.30.132.126", "32.0.0.3", "2001:db8:0:1::7"]);
-    let others = frames(["10.0.0.1", "10.30.132.127", "32.0.0.17", "2001:db8:0:2::7"]);
+    let (last, beside) = (last.to_string(), beside.to_string());
+    let banned = frames(["10.0.0.0", &last, "32.0.0.3", "2001:db8:0:1::7"]);
+    let others = frames(["10.0.0.1", &beside, "32.0.0.17", "2001:db8:0:2::7"]);
     assert_eq!(traffic.send(&banned.each_ref().map(|frame| &frame[..])), 0);
     assert_eq!(traffic.send(&others.each_ref().map(|frame| &frame[..])), 4);
     let start = Instant::now();
