@@ -25,7 +25,7 @@ use tempfile::TempDir;
 use crate::{
     command::folder_of_tests,
     eventually, need,
-    processes::children_of,
+    processes::{children_of, is_running},
     redis::{Setup, free_port},
 };
 
@@ -300,14 +300,23 @@ impl<'h> Postgres<'h> {
         self.signal(Signal::SIGCONT);
     }
 
-    /// Kills the server.
+    /// Kills the server, and waits for the end of all its processes: the next server refuses the folder while one of them
+    /// still holds its shared memory.
     pub fn stop(&mut self) {
-        if self.process.is_some() {
-            self.signal(Signal::SIGKILL);
+        let Some(mut process) = self.process.take() else {
+            return;
+        };
+        let server = Pid::from_raw(process.id().try_into().unwrap());
+        // While it is stopped, it starts no other process.
+        let _ = kill(server, Signal::SIGSTOP);
+        let processes = [children_of(server), vec![server]].concat();
+        for process in &processes {
+            let _ = kill(*process, Signal::SIGKILL);
         }
-        if let Some(mut process) = self.process.take() {
-            let _ = process.wait();
-        }
+        let _ = process.wait();
+        eventually("the server's processes end", || {
+            !processes.iter().any(|process| is_running(*process))
+        });
     }
 
     /// Lets the server complete its files, and end.
@@ -353,6 +362,11 @@ impl<'h> Postgres<'h> {
         };
         self.process = Some(process.unwrap());
         eventually("the server answers", || {
+            let process = self.process.as_mut().unwrap();
+            if let Some(status) = process.try_wait().unwrap() {
+                let log = fs::read_to_string(self.folder.path().join("log"));
+                panic!("the server has ended: {status}, {log:?}");
+            }
             let mut select = self.psql("postgres");
             let output = select.args(["-c", "SELECT 1"]).output().unwrap();
             output.status.success()

@@ -42,6 +42,13 @@ pub fn children_of(process: Pid) -> Vec<Pid> {
         .collect()
 }
 
+/// False if a process has ended, whether or not its parent has noticed.
+pub fn is_running(process: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(") ").map(|(_, fields)| fields);
+    state.is_some_and(|fields| !fields.starts_with(['Z', 'X']))
+}
+
 /// The helper process of `limiter export`, `feed` or `notify`.
 pub fn helper_of(process: Pid) -> Pid {
     // A program that `notify` has run may not have been reaped yet.
