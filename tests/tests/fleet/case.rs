@@ -194,17 +194,17 @@ impl<'f> Case<'f> {
         self.bound_holds();
     }
 
-    /// Waits until a host's agent reports that the store does not answer, and that the data of other hosts grow stale.
-    /// Returns the reason.
-    pub fn grows_stale(&self, host: usize) -> String {
-        eventually(&format!("host {host} reports that it is alone"), || {
+    /// Waits until a host's agent reports that the store does not answer for a reason with the words `why`, and that the
+    /// data of other hosts grow stale. An agent that has just lost its connection reports the loss first. Returns the
+    /// reason.
+    pub fn grows_stale(&self, host: usize, why: &str) -> String {
+        let mut error = String::new();
+        eventually(&format!("host {host} is alone: {why}"), || {
             let says = self.says(host);
-            !says["error"].is_null() && says["staleness_seconds"].as_f64() > Some(1.0)
+            error = says["error"].as_str().unwrap_or_default().to_owned();
+            error.contains(why) && says["staleness_seconds"].as_f64() > Some(1.0)
         });
-        self.says(host)["error"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned()
+        error
     }
 
     /// Stops the load. Panics unless each host has kept its own limit.
