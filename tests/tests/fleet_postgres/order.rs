@@ -1,13 +1,15 @@
 //! Many hosts at once lose no charge, in any isolation of transactions.
 
 use std::{
+    io::Write as _,
+    process::{Child, ChildStdin, Stdio},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use limiter_fleet::store::Fault;
 
-use super::{Asked, FLEET, expect_fault, lists::add, options, round, store, totals, try_connect};
+use super::{Asked, FLEET, Server, expect_fault, lists::add, round, store, totals};
 
 const HOSTS: u64 = 4;
 const ROUNDS: u64 = 40;
@@ -67,51 +69,64 @@ fn round_that_is_repeated_while_the_first_one_waits_is_counted_once() {
     let (server, mut store) = store!();
     let first = round(1, &[(1, 5), (2, 5)]);
     store.exchange(2, &round(1, &[(1, 1)]));
-    // Holds the record's lock for a while.
-    let mut other = server.psql("edge");
-    other.args([
-        "-c",
-        "BEGIN; UPDATE limiter.records SET total = total + 1; SELECT pg_sleep(0.6); COMMIT",
-    ]);
-    let mut holds = other.spawn().unwrap();
-    limiter_tests::eventually("the other transaction holds the lock", || {
-        server.sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'") == "1"
-    });
-    let begin = Instant::now();
+    let other = Transaction::begin(&server, "UPDATE limiter.records SET total = total + 1");
     let send = || totals(&Asked::of(&server).exchange(1, &first));
     thread::scope(|scope| {
         let sent: Vec<_> = (0..3).map(|_| scope.spawn(send)).collect();
+        limiter_tests::eventually("a sending waits", || {
+            sessions(&server, "wait_event_type = 'Lock'") != "0"
+        });
+        other.commit();
         for sent in sent {
             assert_eq!(sent.join().unwrap(), [7, 5]);
         }
     });
-    assert!(
-        begin.elapsed() > Duration::from_millis(500),
-        "nothing waited"
-    );
-    holds.wait().unwrap();
 }
 
-/// An administrator's command locks a table for longer than agents wait. Their connections stay, and do not multiply.
+/// A transaction of another client, which holds its locks until it is committed.
+struct Transaction {
+    psql: Child,
+    statements: ChildStdin,
+}
+
+impl Transaction {
+    /// Begins with a statement that takes a lock.
+    fn begin(server: &Server<'_>, statement: &str) -> Self {
+        let mut psql = server.psql("edge");
+        let mut psql = psql.stdin(Stdio::piped()).spawn().unwrap();
+        let mut statements = psql.stdin.take().unwrap();
+        writeln!(statements, "BEGIN; {statement};").unwrap();
+        limiter_tests::eventually("the transaction holds the lock", || {
+            sessions(server, "state = 'idle in transaction'") == "1"
+        });
+        Self { psql, statements }
+    }
+
+    fn commit(mut self) {
+        writeln!(self.statements, "COMMIT;").unwrap();
+        drop(self.statements);
+        assert!(self.psql.wait().unwrap().success());
+    }
+}
+
+/// Number of the server's sessions that fulfil a condition.
+fn sessions(server: &Server<'_>, condition: &str) -> String {
+    server.sql(&format!(
+        "SELECT count(*) FROM pg_stat_activity WHERE {condition}"
+    ))
+}
+
+/// An administrator's command locks a table for longer than the server lets agents wait. Their connections stay, and do
+/// not multiply.
 #[test]
 fn locked_table_is_reported_and_connections_do_not_pile_up() {
-    let (server, _store) = store!();
-    let mut quick = options(&server.agent_url());
-    quick.timeout = Duration::from_secs(1);
-    let mut store = try_connect(&quick).unwrap();
-    let mut lock = server.psql("edge");
-    lock.args([
-        "-c",
-        "BEGIN; LOCK TABLE limiter.records; SELECT pg_sleep(4); COMMIT",
-    ]);
-    let mut locks = lock.spawn().unwrap();
-    limiter_tests::eventually("the table is locked", || {
-        server.sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'") == "1"
-    });
+    let (server, mut store) = store!();
+    let lock = Transaction::begin(&server, "LOCK TABLE limiter.records");
     for number in [1, 2] {
         let error = expect_fault!(Fault::Refused(_), store.fails(number, &[(1, 1)]));
+        assert!(error.to_string().contains("55P03"), "{error}");
         assert!(!error.is_of_the_connection(), "{error}");
     }
-    locks.wait().unwrap();
+    lock.commit();
     assert_eq!(store.totals(2, &[(1, 1)]), [1]);
 }

@@ -34,7 +34,7 @@ fn store_that_forgets_scripts_or_data_is_set_up_again() {
 fn stopped_store_times_out_and_counts_a_round_once() {
     let (server, _store) = store!();
     let quick = Options {
-        timeout: Duration::from_secs(1),
+        timeout: Duration::from_secs(3),
         ..options(&server.agent_url())
     };
     let mut store = try_connect(&quick).unwrap();
