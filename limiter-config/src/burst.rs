@@ -15,21 +15,26 @@ pub struct Burst {
     pub unit: Option<Unit>,
 }
 
-/// Sizes are powers of 1024, as in `tc`.
-pub const BYTES: &[(&str, u64)] = &[("b", 1), ("kb", 1 << 10), ("mb", 1 << 20), ("gb", 1 << 30)];
+/// Sizes are powers of 1024, as in `tc`, whatever their spelling.
+pub const BYTES: &number::Suffixes = &[
+    ("b", 1),
+    ("kb|kib", 1 << 10),
+    ("mb|mib", 1 << 20),
+    ("gb|gib", 1 << 30),
+];
 
 impl Text for Burst {
     const IS_NUMBER: bool = true;
 
     fn read(text: &str) -> Result<Self, Invalid> {
-        let (suffixes, unit) = if text.ends_with('b') {
-            (BYTES, Some(Unit::Bytes))
-        } else if text.ends_with(|c: char| c.is_ascii_digit()) {
-            (number::COUNTS, None)
+        let (tokens, unit) = if text.ends_with(['b', 'B']) {
+            let text = text.to_ascii_lowercase();
+            (number::parse(&text, BYTES)?, Some(Unit::Bytes))
         } else {
-            (number::COUNTS, Some(Unit::Packets))
+            let is_bare = text.ends_with(|c: char| c.is_ascii_digit());
+            let unit = (!is_bare).then_some(Unit::Packets);
+            (number::parse(text, number::COUNTS)?, unit)
         };
-        let tokens = number::parse(text, suffixes)?;
         ensure!(
             tokens > 0,
             "a burst of 0 would let nothing through: write at least 1, or leave it out"

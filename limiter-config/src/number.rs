@@ -7,25 +7,41 @@ pub fn count(text: &str) -> Result<u64, Invalid> {
     parse(text, COUNTS)
 }
 
+/// Suffixes, each with what it is worth. Of several spellings, `|` between them, the first one is shown.
+pub type Suffixes = [(&'static str, u64)];
+
 /// Suffixes of counts.
-pub const COUNTS: &[(&str, u64)] = &[
+pub const COUNTS: &Suffixes = &[
     ("", 1),
-    ("k", 1_000),
+    ("k|K", 1_000),
     ("M", 1_000_000),
     ("G", 1_000_000_000),
 ];
 
 /// Reads `text` as a number with one of `suffixes`, each worth a factor. The number times the factor must be whole:
 /// `1.5k` is 1500, `0.5` is an error.
-pub fn parse(text: &str, suffixes: &[(&str, u64)]) -> Result<u64, Invalid> {
+pub fn parse(text: &str, suffixes: &Suffixes) -> Result<u64, Invalid> {
+    let (whole, fraction, factor) = parts(text, suffixes)?;
+    scale(whole, fraction, factor)
+        .ok_or_else(|| invalid!("'{text}' is not a whole number below 2^63: write one, as in 1500"))
+}
+
+/// Splits a text behind its digits and decimal points.
+pub fn split(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.');
-    let (number, suffix) = text.split_at(end.unwrap_or(text.len()));
+    text.split_at(end.unwrap_or(text.len()))
+}
+
+/// The digits before and behind the decimal point, and the factor of the suffix.
+pub fn parts<'t>(text: &'t str, suffixes: &Suffixes) -> Result<(&'t str, &'t str, u64), Invalid> {
+    let (number, suffix) = split(text);
     ensure!(
         !number.is_empty(),
         "a number is missing: write one, as in 5"
     );
-    let Some((_, factor)) = suffixes.iter().find(|(name, _)| *name == suffix) else {
-        let known = suffixes.iter().map(|(name, _)| *name);
+    let is_it = |names: &str| names.split('|').any(|name| name == suffix);
+    let Some((_, factor)) = suffixes.iter().find(|(names, _)| is_it(names)) else {
+        let known = suffixes.iter().map(|(names, _)| first(names));
         let known: Vec<_> = known.filter(|name| !name.is_empty()).collect();
         return Err(invalid!(
             "'{suffix}' is not a unit: write a number, alone or with {}",
@@ -33,12 +49,16 @@ pub fn parse(text: &str, suffixes: &[(&str, u64)]) -> Result<u64, Invalid> {
         ));
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    scale(whole, fraction, *factor)
-        .ok_or_else(|| invalid!("'{text}' is not a whole number below 2^63: write one, as in 1500"))
+    Ok((whole, fraction, *factor))
+}
+
+/// The spelling that is shown.
+fn first(names: &'static str) -> &'static str {
+    names.split_once('|').map_or(names, |(first, _)| first)
 }
 
 /// The product `whole.fraction` × `factor`, if it is whole and fits.
-fn scale(whole: &str, fraction: &str, factor: u64) -> Option<u64> {
+pub fn scale(whole: &str, fraction: &str, factor: u64) -> Option<u64> {
     if whole.is_empty() || fraction.contains('.') || fraction.len() > 9 {
         return None;
     }
@@ -51,12 +71,12 @@ fn scale(whole: &str, fraction: &str, factor: u64) -> Option<u64> {
 }
 
 /// Writes a number with the largest of `suffixes` that divides it.
-pub fn format(value: u64, suffixes: &[(&str, u64)]) -> String {
+pub fn format(value: u64, suffixes: &Suffixes) -> String {
     let fitting = suffixes
         .iter()
         .filter(|(_, factor)| value != 0 && value.is_multiple_of(*factor));
     match fitting.max_by_key(|(_, factor)| *factor) {
-        Some((name, factor)) => format!("{}{name}", value / factor),
+        Some((names, factor)) => format!("{}{}", value / factor, first(names)),
         None => value.to_string(),
     }
 }

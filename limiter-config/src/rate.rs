@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Invalid, Text, as_text, ensure, invalid, number};
+use super::{Invalid, Text, as_text, burst::BYTES, ensure, invalid, number, number::Suffixes};
 
 /// The unit that a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,19 +29,21 @@ pub struct Rate {
 }
 
 const SECOND: u64 = 1_000_000_000;
-const BITS: &[(&str, u64)] = &[
+const BITS: &Suffixes = &[
     ("bit", 1),
     ("kbit", 1_000),
     ("mbit", 1_000_000),
     ("gbit", 1_000_000_000),
     ("tbit", 1_000_000_000_000),
 ];
-const PERIODS: &[(&str, u64)] = &[
-    ("s", SECOND),
-    ("m", 60 * SECOND),
-    ("h", 3_600 * SECOND),
-    ("d", 86_400 * SECOND),
+const PERIODS: &Suffixes = &[
+    ("s|sec|second|seconds", SECOND),
+    ("m|min|minute|minutes", 60 * SECOND),
+    ("h|hr|hour|hours", 3_600 * SECOND),
+    ("d|day|days", 86_400 * SECOND),
 ];
+/// Endings of rates in bits, for each of which `bit` is read.
+const BIT_ENDINGS: [&str; 5] = ["bit", "bits", "bit/s", "bits/s", "bps"];
 
 /// The highest rates. Above them a token is worth so few ticks that rounding would show.
 const PACKETS_PER_SECOND_MAX: u64 = 1_000_000_000;
@@ -53,18 +55,22 @@ impl Text for Rate {
     const IS_NUMBER: bool = true;
 
     fn read(text: &str) -> Result<Self, Invalid> {
-        let rate = if text.ends_with("bit") {
+        let (number, unit) = number::split(text);
+        let rate = if let Some(bits) = bits(number, unit)? {
             Self {
-                amount: number::parse(text, BITS)?,
+                amount: bits,
                 period_ns: SECOND,
                 unit: Unit::Bytes,
             }
         } else {
-            let (count, period) = text.split_once('/').unwrap_or((text, "s"));
+            let (count, period) = match text.strip_suffix("pps") {
+                Some(count) => (count, "s"),
+                None => text.split_once('/').unwrap_or((text, "s")),
+            };
+            let (amount, period_ns) = packets(count, parse_period(period)?)?;
             Self {
-                amount: number::parse(count, number::COUNTS)
-                    .map_err(|why| or_in_bits(count, why))?,
-                period_ns: parse_period(period)?,
+                amount,
+                period_ns,
                 unit: Unit::Packets,
             }
         };
@@ -75,21 +81,76 @@ impl Text for Rate {
         if self.unit == Unit::Bytes {
             return number::format(self.amount, BITS);
         }
-        let period = match PERIODS.iter().find(|(_, unit)| *unit == self.period_ns) {
-            Some((unit, _)) => (*unit).to_owned(),
-            None => number::format(self.period_ns, PERIODS),
+        let period = number::format(self.period_ns, PERIODS);
+        // `300/m`, but `10/6s`.
+        let period = match period.strip_prefix('1') {
+            Some(unit) if !unit.starts_with(|c: char| c.is_ascii_digit()) => unit,
+            _ => &period,
         };
         let amount = number::format(self.amount, number::COUNTS);
         format!("{amount}/{period}")
     }
 }
 
-/// Adds a hint for users who write 10mb or 10mbps and mean bits.
-fn or_in_bits(count: &str, Invalid(why): Invalid) -> Invalid {
-    if count.contains(['b', 'B']) {
-        return invalid!("{why}; for bits per second, write kbit, mbit or gbit, as in 10mbit");
+/// Reads a rate in bits per second; `None` if the unit is none of bits.
+/// Fails if the unit may be of bits or of bytes.
+fn bits(number: &str, unit: &str) -> Result<Option<u64>, Invalid> {
+    let written = unit.to_ascii_lowercase();
+    let ending = |ending: &&str| written.strip_suffix(*ending);
+    // The longest ending that fits leaves the shortest prefix.
+    let prefixes = BIT_ENDINGS.iter().filter_map(ending);
+    if let Some(prefix) = prefixes.min_by_key(|prefix| prefix.len())
+        && !unit.ends_with("Bps")
+    {
+        return number::parse(&format!("{number}{prefix}bit"), BITS).map(Some);
     }
-    Invalid(why)
+    ensure!(
+        !written.contains("bit/"),
+        "'{number}{unit}' is not per second: write bits per second, as in 10mbit"
+    );
+    // `10MB/s`, `10MBps`, `10Mb`.
+    let prefix = written.trim_end_matches("/s").trim_end_matches("ps");
+    let Some(prefix) = prefix.strip_suffix('b') else {
+        return Ok(None);
+    };
+    let decimal = prefix.trim_end_matches('i');
+    let bits = number::parse(&format!("{number}{decimal}bit"), BITS)?;
+    let bytes = match prefix == decimal {
+        true => bits,
+        false => number::parse(&format!("{number}{prefix}b"), BYTES)?,
+    };
+    let shown = |bits| number::format(bits, BITS);
+    Err(invalid!(
+        "'{number}{unit}' may be bytes or bits per second: write {} for bytes, {} for bits",
+        shown(bytes.saturating_mul(8)),
+        shown(bits)
+    ))
+}
+
+/// Reads the packets of a period: a part of a packet is a whole one of a longer period, 0.5/s is 1/2s.
+fn packets(count: &str, period: u64) -> Result<(u64, u64), Invalid> {
+    let (whole, fraction, factor) = number::parts(count, number::COUNTS)?;
+    if let Some(amount) = number::scale(whole, fraction, factor) {
+        return Ok((amount, period));
+    }
+    let fits = || {
+        let places = u32::try_from(fraction.len()).ok()?;
+        let longer = 10_u64.checked_pow(places)?;
+        let amount = number::scale(&format!("{whole}{fraction}"), "", factor)?;
+        let common = greatest_common_divisor(amount, longer);
+        let period = period.checked_mul(longer / common)?;
+        (amount > 0 && period <= PERIOD_MAX).then_some((amount / common, period))
+    };
+    fits().ok_or_else(|| {
+        invalid!("'{count}' is not a number of packets: write one, as in 1500, 0.5 or 2k")
+    })
+}
+
+fn greatest_common_divisor(mut left: u64, mut right: u64) -> u64 {
+    while right != 0 {
+        (left, right) = (right, left % right);
+    }
+    left
 }
 
 /// Reads a period: `s`, `1m`, `6s`.

@@ -55,7 +55,12 @@ fn table(table: &str) -> impl Iterator<Item = (&str, Vec<&str>)> {
 fn values_are_read_and_shown() {
     let values = "
 rate: 5 = 5/s | 5/s | 300/1m = 300/m | 10/6s | 1k/s | 2M/s | 1/d | 100/10d | 10mbit | 64kbit | 1.5gbit = 1500mbit
-burst: 10 | 2k | 64kb | 1mb | 1500b
+rate: 5/second = 5/s | 5/sec = 5/s | 5/min = 5/m | 5/minute = 5/m | 5/hour = 5/h | 100/day = 100/d | 10/6sec = 10/6s | 90/60s = 90/m
+rate: 5pps = 5/s | 1kpps = 1k/s | 1Kpps = 1k/s | 2Mpps = 2M/s | 0.5pps = 1/2s | 1K/s = 1k/s | 1.5k/s = 1500/s
+rate: 0.5/s = 1/2s | 1.5/s = 3/2s | 0.1/m = 1/10m | 0.25 = 1/4s | 0.0005k/s = 1/2s | 2.50/s = 5/2s
+rate: 10Mbit = 10mbit | 10Mbps = 10mbit | 10mbps = 10mbit | 10mbit/s = 10mbit | 10Mbit/s = 10mbit | 10Mbits/s = 10mbit | 1Gbps = 1gbit
+rate: 64Kbit = 64kbit | 64kbps = 64kbit | 1.5Gbit/s = 1500mbit | 800bps = 800bit | 800bits = 800bit | 1Tbit = 1tbit
+burst: 10 | 2k | 2K = 2k | 64kb | 64KB = 64kb | 64kB = 64kb | 64KiB = 64kb | 1MB = 1mb | 1MiB = 1mb | 1GB = 1gb | 1mb | 1500b | 1500B = 1500b
 key: /32,/64 | /24,/48 | /0,/0 | interface | /32,/64,destination_port | interface,destination_port
 key: source = /32,/64 | source/24 = /24,/64 | source/24,/48 = /24,/48 | source + destination_port = /32,/64,destination_port
 key: destination | destination/24,/48 | destination/24 = destination/24,/128 | destination/32,/128 = destination
@@ -63,20 +68,20 @@ key: source + destination | source+destination = source + destination | source/3
 key: source/24,/48 + destination | source/24,/48 + destination/32,/64 | flow | interface + destination_port = interface,destination_port
 key: source,vlan = /32,/64,vlan | /24,/48,vlan | interface,vlan | destination,vlan = destination + vlan | source + destination + vlan | flow,vlan = flow + vlan
 key: source + destination,destination_port = source + destination + destination_port | destination + destination_port
-protocol: tcp | 17 = udp | 253 | 0
-port: 53 | 5300-5353 | 7-7 = 7 | 0-65535
+protocol: tcp | TCP = tcp | ICMPv6 = icmpv6 | 17 = udp | 253 | 0
+port: http = 80 | HTTPS = 443 | ssh = 22 | domain = 53 | 53 | 5300-5353 | 7-7 = 7 | 0-65535
 length: 60 | 60-60 = 60 | 0-100 | 1200- | 1200-65535 | 1200-65575 = 1200-
 ttl: 64 | 0-5 | 200-255 = 200-
 vlan: 20 | 0-4095 | 100-199 | 1-1 = 1
 translator: 2001:db8:64::/96 | 64:ff9b:1::/48 | 2001:DB8::/32 = 2001:db8::/32
-dscp: ef | 46 = ef | 8-15 | 8-8 = cs1 | 63
-icmp: echo-request | 8 | 128 | packet-too-big | timestamp-reply | 0 | 255
+dscp: ef | EF = ef | 46 = ef | 8-15 | 8-8 = cs1 | 63
+icmp: echo-request | Echo-Request = echo-request | 8 | 128 | packet-too-big | timestamp-reply | 0 | 255
 destination: 192.0.2.10 | 2001:db8:1::/48 | own
 percent: 1% | 20% | 99%
 probe: http://127.0.0.1/health > 200ms | http://[::1]:8080/ > 1s | tcp://127.0.0.1:25 > 50ms = tcp://127.0.0.1:25/ > 50ms
 hold: 10m | 90s = 1m 30s | 1h 30m | 500ms | 30days
 bytes: ff ff ff ff 54 | FFfe = ff fe | 00
-flags: syn | ack,syn = syn,ack | syn/syn | /syn | syn/syn,ack,fin,rst = syn | psh,ack = psh,ack
+flags: syn | SYN = syn | ack,syn = syn,ack | syn/syn | /syn | syn/syn,ack,fin,rst = syn | psh,ack = psh,ack
 prefix: 192.0.2.0/24 | 192.0.2.7 | 192.0.2.7/32 = 192.0.2.7 | 0.0.0.0/0 | 2001:DB8::/32 = 2001:db8::/32 | 2001:db8::7
 number: 5 | 1.5k = 1500 | 2M = 2000000
 ";
@@ -92,26 +97,26 @@ number: 5 | 1.5k = 1500 | 2M = 2000000
 #[test]
 fn invalid_values_are_refused() {
     let values = "
-rate: 0 | 5/x | 5/0.5s | 2G/s | 2tbit | 1/209d | 10mbps
-burst: 0 | -1 | 0kb | 1.5 | kb | 10x | 10KB | 1e9
+rate: 0 | 0.0/s | 5/x | 5/0.5s | 2G/s | 2tbit | 1/209d | 0.001/d | 5/M | 5/S | 5m/s | 10mbit/m | 10Mibit | 5pps/s | 5 pps | /s | pps | bit | 1.2.3/s
+burst: 0 | -1 | 0kb | 1.5 | kb | 10x | 10kbit | 10mbps | 10iB | 1e9
 key: /33,/64 | /32,/129 | /32 | 32,64 | /32,/64,/1 | /-1,/64 | /32,/+64 | Interface | /32,/64,source_port | destination_port
 key: source/33 | source/24,48 | source/,/48 | destination/32,/129 | destinations | destination + source | source + | + destination
 key: vlan | /32,/64,vlan,destination_port | /32,/64,destination_port,vlan | source + vlan + destination_port | /32,/64,vlan,vlan
 key: source + source | interface + destination | /32,/64 + destination | flow/32,/64 | flow,destination_port | flow + destination
-protocol: TCP | 256 | -1 | tcp,udp
-port: 65536 | 9-8 | -1 | 1-2-3 | +5 | http | 9-
+protocol: tcpx | 256 | -1 | tcp,udp
+port: 65536 | 9-8 | -1 | 1-2-3 | +5 | htp | http-https | 9-
 length: - | -100 | 100-60 | 65576 | 1k | 0-1-2
 ttl: 256 | 5-0 | x
 vlan: 4096 | 20- | -1 | untagged
 translator: 2001:db8:64::/95 | 2001:db8:64:: | 192.0.2.0/24 | 2001:db8::1/96 | x
-dscp: EF | 64 | af14 | 9-8
+dscp: 64 | af14 | 9-8
 icmp: ping | 256 | -1 | 8-9 | +8
 destination: 192.0.2.7/24 | a b | 2001:db8:
 percent: 0% | 100% | 5 | 2.5% | -1%
 probe: http://h/ | h > 1s | https://h/ > 1s | tcp://h > 1s | tcp://h:0 > 1s | tcp://h:25/path > 1s | http://u:p@h/ > 1s | http://h:x/ > 1s | http://h/ > 0s | http://h/ > 11s
 hold: 10 | 0s | 31days | -1m | soon
 bytes: f | fg | 00 00 00 00 00 00 00 00 00 | 0x00
-flags: SYN | syn, | syn/ack | syn/ | xyz
+flags: syn, | syn/ack | syn/ | xyz
 prefix: 192.0.2.7/24 | 192.0.2.0/33 | 192.0.2 | 2001:db8::1/64 | host | 192.0.2.0/-1 | 192.0.2.0/+24 | 192.0.2.0/ | 010.0.0.0/8 | 010.0.0.1
 number: k | 0.5 | 1.2.3 | . | .5 | .5k | 1.0000000000k | 9223372036854775808 | -1 | 1e400 | 5x | 99999999999999999999 | 1 k
 ";
@@ -119,6 +124,26 @@ number: k | 0.5 | 1.2.3 | . | .5 | .5k | 1.0000000000k | 9223372036854775808 | -
         for text in texts.into_iter().chain([""]) {
             assert!(read(kind, text).is_err(), "{kind} {text}");
         }
+    }
+}
+
+/// A unit that means bits to some and bytes to others is never guessed.
+#[test]
+fn rate_in_bits_or_bytes_is_refused_with_both_readings() {
+    for (text, bytes, bits) in [
+        ("10MB/s", "80mbit", "10mbit"),
+        ("10MBps", "80mbit", "10mbit"),
+        ("10Mb", "80mbit", "10mbit"),
+        ("10mb/s", "80mbit", "10mbit"),
+        ("64KiB/s", "524288bit", "64kbit"),
+        ("1.5GB/s", "12gbit", "1500mbit"),
+        ("800B", "6400bit", "800bit"),
+    ] {
+        let expected = format!(
+            "'{text}' may be bytes or bits per second: write {bytes} for bytes, {bits} for bits"
+        );
+        assert_eq!(read("rate", text), Err(Invalid(expected)));
+        assert!(read("rate", bytes).is_ok() && read("rate", bits).is_ok());
     }
 }
 

@@ -108,6 +108,14 @@ fn every_list_is_edited_and_printed() {
                 &in_order[1..],
             ),
             ("remove", &["--file", &file], "0 added, 2 removed", &[]),
+            (
+                "replace",
+                &["192.0.2.7"],
+                "1 added, 0 removed",
+                &["192.0.2.7"],
+            ),
+            ("clear", &[], "0 added, 1 removed", &[]),
+            ("flush", &[], "unchanged", &[]),
         ] {
             let text = edit(&hosts, list, verb, prefixes);
             assert!(text.contains(says), "{list}, {verb}: {text}");

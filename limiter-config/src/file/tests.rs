@@ -84,6 +84,18 @@ fn alternative_spellings_give_the_same_settings() {
             "[lists]\ndeny = { prefixes = [\"192.0.2.7\"] }",
         ),
         ("interfaces = \"eth0\"", "interfaces = [\"eth0\"]"),
+        (
+            "interfaces = \"eth0, eth1\"",
+            "interfaces = [\"eth0\", \"eth1\"]",
+        ),
+        (
+            "exempt = \"established,control\"",
+            "exempt = [\"established\", \"control\"]",
+        ),
+        (
+            &format!("{limit}\nmatch = {{ protocol = \"TCP\", destination_port = \"80,https\" }}"),
+            &format!("{limit}\nmatch = {{ protocol = \"tcp\", destination_port = [80, 443] }}"),
+        ),
         ("new_sources_burst = \"2k\"", "new_sources_burst = 2000"),
         (
             &format!("{limit}\n[limit.match]\nprotocol = 6"),

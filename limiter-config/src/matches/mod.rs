@@ -25,10 +25,10 @@ crate::keys! {
     pub struct Match("match", "in match = { ... } under [[limit]]") {
         /// Transport protocol: `"tcp"`, `"udp"`, `"icmp"`, `"icmpv6"` and others, or its number.
         protocol: Option<Protocol>, r#"a protocol as in "tcp", or its number"#;
-        /// Destination port as in `53`, a range as in `"5300-5353"`, or an array of them.
+        /// Destination port as in `53`, a range as in `"5300-5353"`, a service as in `"https"`, or an array of them.
         destination_port: Vec<PortRange>,
             r#"a port as in 53, a range as in "5300-5353", or an array of them"#;
-        /// Source port, a range, or an array of them.
+        /// Source port, a range, a service, or an array of them.
         source_port: Vec<PortRange>,
             r#"a port as in 53, a range as in "5300-5353", or an array of them"#;
         /// TCP flags that must be set, as in `"syn"` or `"syn,ack"`. Without a slash, FIN, SYN, RST and ACK are

@@ -1,6 +1,8 @@
-//! Names of protocols, TCP flags, DSCP values (RFC 2474, 2597, 3246, 5865, 8622) and ICMP types, as IANA lists them.
+//! Names of protocols, services, TCP flags, DSCP values (RFC 2474, 2597, 3246, 5865, 8622) and ICMP types, as IANA lists
+//! them.
 
-/// One name a line: its kind, the name, and its number. An ICMP type has two, for ICMP and for ICMPv6; `-` for none.
+/// One name a line: its kind, the name, and its number. An ICMP type has two, for ICMP and for ICMPv6; `-` for none. A
+/// service has the names that people use, and its port.
 const NAMES: &str = include_str!("names.txt");
 
 /// The names of a kind, with their numbers.
@@ -13,15 +15,23 @@ pub fn all(kind: &str) -> impl Iterator<Item = (&'static str, [Option<u8>; 2])> 
     })
 }
 
-/// The numbers with this name.
+/// The numbers with this name, in any case.
 pub fn numbers(kind: &str, text: &str) -> Option<[Option<u8>; 2]> {
-    let (_, numbers) = all(kind).find(|(name, _)| *name == text)?;
+    let (_, numbers) = all(kind).find(|(name, _)| name.eq_ignore_ascii_case(text))?;
     Some(numbers)
 }
 
 /// The number with this name.
 pub fn number(kind: &str, text: &str) -> Option<u8> {
     numbers(kind, text)?[0]
+}
+
+/// The port of the service with this name, in any case.
+pub fn port(text: &str) -> Option<u32> {
+    NAMES.lines().find_map(|line| {
+        let (name, port) = line.strip_prefix("port ")?.split_once(' ')?;
+        name.eq_ignore_ascii_case(text).then(|| port.parse().ok())?
+    })
 }
 
 /// The name of a number.

@@ -91,10 +91,19 @@ impl PortRange {
     }
 }
 
+impl<const MOST: u32, const OPEN: bool> Range<MOST, OPEN> {
+    /// True for [`PortRange`], whose values may be the names of services.
+    const ARE_PORTS: bool = MOST == u16::MAX as u32;
+}
+
 impl<const MOST: u32, const OPEN: bool> Text for Range<MOST, OPEN> {
     const IS_NUMBER: bool = true;
 
     fn read(text: &str) -> Result<Self, Invalid> {
+        if let Some(port) = names::port(text).filter(|_| Self::ARE_PORTS) {
+            let (first, last) = (port, port);
+            return Ok(Self { first, last });
+        }
         let number = |digits: &str| {
             let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
             let number = digits.parse().ok().filter(|number| *number <= MOST);
@@ -106,7 +115,11 @@ impl<const MOST: u32, const OPEN: bool> Text for Range<MOST, OPEN> {
             last => number(last),
         };
         let Some((first, last)) = number(first).zip(last) else {
-            let example = if OPEN { "0-100 or 1200-" } else { "5300-5353" };
+            let example = match OPEN {
+                true => "0-100 or 1200-",
+                false if Self::ARE_PORTS => "5300-5353, or a service as in https",
+                false => "5300-5353",
+            };
             return Err(invalid!(
                 "'{text}' is not a number from 0 to {MOST}: write one, or a range as in {example}"
             ));

@@ -100,11 +100,18 @@ impl<'s, 't> Section<'s, 't> {
         None
     }
 
-    /// Reads each value of an array, or a single value.
+    /// Reads each value of an array, or of one text with commas between them, or a single value.
     pub fn each<T>(&mut self, key: &str, read: impl Fn(&DeValue) -> Read<T>) -> Option<Vec<T>> {
         let value = self.table.get(key)?;
+        let parts: Vec<_>;
         let values = match value.get_ref() {
             DeValue::Array(values) => &values[..],
+            DeValue::String(text) if text.contains(',') => {
+                let part = |part: &str| DeValue::String(part.trim().to_owned().into());
+                let spanned = |text| Spanned::new(value.span(), part(text));
+                parts = text.split(',').map(spanned).collect();
+                &parts
+            }
             _ => slice::from_ref(value),
         };
         let read = values.iter().map(|value| self.take(key, value, &read));

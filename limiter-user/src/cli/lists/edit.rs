@@ -30,6 +30,14 @@ pub enum Verb<On: Args> {
     Remove(Given<On>),
     /// Replace the whole list by these prefixes
     Replace(Given<On>),
+    /// Remove all prefixes from the list
+    #[command(visible_alias = "flush")]
+    Clear {
+        #[command(flatten)]
+        on: On,
+        #[command(flatten)]
+        lasting: Lasting,
+    },
     /// Print the list
     List {
         #[command(flatten)]
@@ -103,6 +111,18 @@ async fn execute<On: Args>(
         Verb::Add(given) => (Kind::Add, given),
         Verb::Remove(given) => (Kind::Remove, given),
         Verb::Replace(given) => (Kind::Replace, given),
+        Verb::Clear {
+            on: targets,
+            lasting,
+        } => {
+            let nothing = Given {
+                on: targets,
+                prefixes: Vec::new(),
+                file: None,
+                lasting,
+            };
+            (Kind::Replace, nothing)
+        }
         Verb::List { on: targets, json } => {
             let (targets, name) = which(targets)?;
             let list = async |interface: &str| list(interface, &name, json).await;

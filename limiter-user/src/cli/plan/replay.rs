@@ -101,7 +101,7 @@ fn note_packets(settings: &Settings, outcome: &Outcome) {
     }
     if outcome.truncated > 0 {
         note(&format!(
-            "{} were truncated in the capture; fields that it lacks are charged as if they matched: capture more bytes of each packet (tcpdump -s)",
+            "the capture cut off {}; fields that it lacks are charged as if they matched: capture more bytes of each packet (tcpdump -s)",
             counted(outcome.truncated, "packet")
         ));
     }

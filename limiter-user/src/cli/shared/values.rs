@@ -23,6 +23,9 @@ pub fn duration(
 ) -> impl Fn(&str) -> Result<Duration, String> + Clone {
     let [least, most] = [*bounds.start(), *bounds.end()].map(Duration::from_millis);
     move |text| {
+        if text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(format!("a time has a unit: write it as in {example}"));
+        }
         let given = humantime::parse_duration(text)
             .map_err(|error| format!("{error}: write one as in {example}"))?;
         if (least..=most).contains(&given) {
