@@ -27,7 +27,7 @@ use limiter_tests::{
 };
 use limiter_user::plan::{
     capture::Link,
-    learn::{Watched, live, show},
+    learn::{Watched, show, watch},
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -374,7 +374,7 @@ fn learn_program_and_capture_agree_on_random_frames() {
     let hosts = Hosts::new();
     let wire = Raw::open(&hosts.client);
     let watch = || async {
-        let mut watch = live::start("eth0", Mode::Native).await.unwrap();
+        let mut watch = watch::start("eth0", Mode::Native).await.unwrap();
         for frames in frames.chunks(200) {
             frames.iter().for_each(|frame| wire.send(frame));
             watch.pump().unwrap();
@@ -401,7 +401,7 @@ fn learn_counts_a_flood_exactly() {
     let hosts = Hosts::new();
     let clients = Clients::new(&hosts);
     let watch = || async {
-        let mut watch = live::start("eth0", Mode::Native).await.unwrap();
+        let mut watch = watch::start("eth0", Mode::Native).await.unwrap();
         for _ in 0..6 {
             clients.round();
             watch.pump().unwrap();

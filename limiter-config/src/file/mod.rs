@@ -1,17 +1,17 @@
 //! The configuration file: TOML ↔ [`Settings`].
 
-mod lists;
+mod content;
+mod list_table;
 mod problems;
 mod show;
 #[cfg(test)]
 mod tests;
-mod whole;
 
 use std::path::Path;
 
 pub use crate::reader::Mistake;
+pub use content::{File, TABLES};
 pub use show::{matches, show};
-pub use whole::{File, TABLES};
 
 use crate::reader;
 
@@ -21,7 +21,7 @@ pub fn parse(text: &str, folder: &Path) -> Result<File, Vec<Mistake>> {
     reader::parse(
         text,
         TABLES,
-        |root, mistakes| whole::read(root, folder, mistakes),
+        |root, mistakes| content::read(root, folder, mistakes),
         |file, root, mistakes| problems::report(&file.settings, root, mistakes),
     )
 }

@@ -1,6 +1,6 @@
 //! [`Settings`] as a file that can be used again.
 
-use super::whole::{File, unwritten};
+use super::content::{File, unwritten};
 use crate::{
     ALLOW, Control, DENY, Match, Prefixes, Settings, lists,
     lists::BANS,

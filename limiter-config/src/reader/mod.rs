@@ -6,21 +6,21 @@
 
 mod keys;
 mod mistakes;
+mod print;
 mod section;
 mod syntax;
 mod table;
 mod value;
 mod values;
-mod written;
 
 pub use keys::{Keys, Known, place_of};
 pub use mistakes::{Mistake, Mistakes};
+pub use print::{array, lines, text as quoted};
 pub use section::Section;
 pub use table::{Keyed, Shown, read_table};
 pub use toml::de::{DeTable, DeValue};
 pub use value::{Read, Wrong, number, text, variant};
 pub use values::{Scalar, Setting};
-pub use written::{array, lines, text as quoted};
 
 /// Reads a file with `tables`: `read` has the keys and values, and `check` the contradictions. Mistakes are in the order of
 /// their lines.

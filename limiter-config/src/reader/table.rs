@@ -3,9 +3,9 @@
 
 use super::{
     keys::{Keys, Known},
+    print::{self, Field},
     section::Section,
     values::Setting,
-    written::{self, Field},
 };
 
 /// A struct whose fields are the values of a table's keys. [`keys!`](crate::keys) implements it.
@@ -24,7 +24,7 @@ pub trait Keyed: Default {
     /// The table within a line.
     fn in_line(&self) -> String {
         let values = self.values(&Self::default()).into_iter();
-        written::table(values.map(Field::from))
+        print::table(values.map(Field::from))
     }
 }
 

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use toml::de::DeValue;
 
 use super::{
+    print::{self, array},
     section::Section,
     value::{Read, Wrong, boolean, number, text},
-    written::{self, array},
 };
 use crate::{NONE, Text, number::count};
 
@@ -141,7 +141,7 @@ impl Scalar for String {
     }
 
     fn scalar(&self) -> String {
-        written::text(self)
+        print::text(self)
     }
 
     fn scalar_words(&self) -> String {
@@ -155,7 +155,7 @@ impl Scalar for PathBuf {
     }
 
     fn scalar(&self) -> String {
-        written::text(self.display())
+        print::text(self.display())
     }
 }
 

@@ -5,9 +5,9 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    lists::{Answer, reply},
     membership::Membership,
     run::Agent,
+    shared_lists::{Answer, reply},
 };
 use crate::{host::Host, status::Fleet, store::Edit};
 

@@ -9,8 +9,8 @@ use std::{
 
 use super::{
     freshness::Freshness,
-    lists::SharedLists,
     run::{ALIVE, Options},
+    shared_lists::SharedLists,
 };
 use crate::{
     conflicts::{Conflicts, Held},

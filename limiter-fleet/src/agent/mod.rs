@@ -7,12 +7,12 @@ mod answer;
 mod connection;
 mod exchange;
 mod freshness;
-mod lists;
 mod members;
 mod membership;
 mod overlay;
 mod run;
+mod shared_lists;
 
 pub use answer::{Question, Subject};
-pub use lists::Answer;
 pub use run::{Agent, Options};
+pub use shared_lists::Answer;

@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use super::{
-    lists::{Answer, Waiting, Wanted, cuts_off, reply},
     membership::Membership,
     run::Agent,
+    shared_lists::{Answer, Waiting, Wanted, cuts_off, reply},
 };
 use crate::{
     host::{BANS, Edited, Host},

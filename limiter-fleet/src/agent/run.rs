@@ -11,8 +11,8 @@ use tokio::sync::mpsc;
 use super::{
     answer::Question,
     connection::{Connected, Connection},
-    lists::Answer,
     membership::Membership,
+    shared_lists::Answer,
 };
 use crate::{
     host::Host,

@@ -8,12 +8,12 @@ mod engine;
 mod error;
 mod exchange;
 mod heartbeat;
-mod lists;
 mod names;
 mod options;
 mod postgres;
 mod redis;
 mod socket;
+mod stored_lists;
 mod stored_prefix;
 
 use std::sync::Arc;
@@ -22,9 +22,9 @@ use self::{address::Address, engine::Engine, postgres::Postgres, redis::Redis};
 pub use engine::{Changed, LIMITS, MEMBERS, PREFIXES};
 pub use error::{Error, Fault};
 pub use heartbeat::Beat;
-pub use lists::{Edit, Lists};
 pub use options::{Options, Target};
 pub use postgres::SCHEMA;
+pub use stored_lists::{Edit, Lists};
 pub use stored_prefix::StoredPrefix;
 
 /// A connection to the store. Clones share the connection and can be used at the same time.

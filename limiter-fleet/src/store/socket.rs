@@ -20,7 +20,7 @@ use tokio::{
     net::{TcpStream, lookup_host},
 };
 
-/// Maximum bytes of a reply. The longest is a part of a list: `lists.rs` asks for 500 prefixes of at most 375 bytes.
+/// Maximum bytes of a reply. The longest is a part of a list: `stored_lists.rs` asks for 500 prefixes of at most 375 bytes.
 const REPLY: usize = 256 << 10;
 
 /// The reason why a reply is refused.

@@ -19,7 +19,8 @@ use crate::{
         survey::trouble, unpin,
     },
     sys::{
-        Dir, Interface, Link, Lock, XdpMode, bpffs, clock, interface, lock, native, requirements,
+        Dir, Interface, Link, Lock, XdpMode, bpffs, clock, interface, lock, native_mode,
+        requirements,
     },
 };
 
@@ -189,7 +190,7 @@ pub(crate) fn in_best_mode<T>(
 ) -> Result<T> {
     let mut fallback = None;
     if mode != Mode::Generic {
-        let native = match native::obstacle(interface) {
+        let native = match native_mode::obstacle(interface) {
             Some(why) => Err(io::Error::other(why)),
             None => link(XdpMode::Native, None)?,
         };

@@ -16,7 +16,7 @@ use crate::{
     Result,
     state::occupant,
     sys::{
-        Interface, XdpState, bpffs, interface, native, requirements,
+        Interface, XdpState, bpffs, interface, native_mode, requirements,
         requirements::{KernelVersion, Needed},
     },
 };
@@ -91,7 +91,7 @@ pub async fn device(name: &str) -> Result<Device> {
         strips_vlan: ask.strips_vlan(),
         translates: forwarding::translates(direction_of(name).0),
         has_fq: interface::has_fq(interface.index).await?,
-        obstacle: native::obstacle(&interface),
+        obstacle: native_mode::obstacle(&interface),
         own: occupant::of(&interface).await,
         interface,
     })

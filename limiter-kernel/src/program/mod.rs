@@ -1,7 +1,7 @@
 //! The BPF program and its maps: loading, filling, reading.
 
 pub mod bans;
-pub mod lists;
+pub mod list_maps;
 mod loader;
 pub mod log;
 pub mod maps;
@@ -10,7 +10,7 @@ pub mod raw;
 mod table;
 
 pub use bans::Bans;
-pub use lists::ListTables;
+pub use list_maps::ListTables;
 pub use maps::Tables;
 pub use object::{ListMaps, Maps, Program};
 pub use raw::Raw;

@@ -21,7 +21,7 @@ use limiter_common::{
 use crate::{
     error::{self, Error, Failed, Result, cause, read_failed},
     program::{
-        Bans, lists, loader, log,
+        Bans, list_maps, loader, log,
         maps::{self, Tables, missing},
         raw::Raw,
     },
@@ -151,7 +151,7 @@ pub fn load(
     }
     match lists {
         ListMaps::New(prefixes) => {
-            let [ipv4, ipv6] = lists::sizes(prefixes);
+            let [ipv4, ipv6] = list_maps::sizes(prefixes);
             loader.map_max_entries("LISTED_IPV4", ipv4);
             loader.map_max_entries("LISTED_IPV6", ipv6);
         }
@@ -174,7 +174,7 @@ pub fn load(
     };
     let mut ebpf = loader.load(object).map_err(load_error)?;
     if let ListMaps::New(prefixes) = lists {
-        lists::fill(&mut ebpf, prefixes)?;
+        list_maps::fill(&mut ebpf, prefixes)?;
     }
     if let Some(full_at) = new_sources_full_at {
         maps::fill_table(&mut ebpf, seed, full_at)?;

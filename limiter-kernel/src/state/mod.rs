@@ -7,9 +7,9 @@ pub(crate) mod generation;
 pub mod occupant;
 pub mod pins;
 pub mod record;
-mod sound;
 pub(crate) mod survey;
 pub(crate) mod unpin;
+mod validate;
 
 pub use current::OnTrial;
 pub use foreign::Foreign;

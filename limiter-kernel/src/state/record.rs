@@ -12,14 +12,14 @@ use limiter_common::{
 };
 use limiter_config::{
     Invalid, Key, Limit, LimitQuota, Overlay, Settings, Slot, TierBits, compile::FIRST_SLOT,
-    invalid, on_one_line, quota,
+    invalid, limit_quota, on_one_line,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::{
     Error, Failed, Result,
     error::cause,
-    state::sound,
+    state::validate,
     sys::{Dir, Interface, Routes, clock},
 };
 
@@ -406,7 +406,7 @@ impl Record {
         let json = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
         let record: Self =
             serde_json::from_slice(json).map_err(|error| on_one_line(&error.to_string()))?;
-        sound::fault(&record).map_err(|fault| fault.to_string())?;
+        validate::fault(&record).map_err(|fault| fault.to_string())?;
         Ok(record)
     }
 }
@@ -419,7 +419,7 @@ fn stay(old: &Limit, new: LimitQuota, slot: &Slot, now: u64) -> Result<Slot, Inv
     if old == new {
         return Ok(slot.clone());
     }
-    Ok(slot.changed(quota::rescale(&old, &new, now)))
+    Ok(slot.changed(limit_quota::rescale(&old, &new, now)))
 }
 
 /// A slot that no limit has, or had before this change. [`FIRST_SLOT`] belongs to the limit of the fast path, which

@@ -9,7 +9,7 @@ pub mod interface;
 pub mod link;
 pub mod lock;
 pub mod memory;
-pub mod native;
+pub mod native_mode;
 pub(crate) mod netlink;
 pub mod requirements;
 pub mod routes;

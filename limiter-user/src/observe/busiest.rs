@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use limiter_common::abi::Source;
 
-use super::live::Since;
+use super::sample::Since;
 
 /// A source's rank: the highest goes first. The order is by packets at present (`since` the last scan), and if these are
 /// equal, by all since the entry was made. Dropped packets count before packets that pass in `shadow`; `by_passed`: only

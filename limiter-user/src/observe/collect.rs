@@ -27,10 +27,10 @@ use super::{
     Top,
     busiest::{offer, rank},
     check::{BAN, decided_by},
-    live::{Gauge, Since, rest},
     of_the_only_limit,
     reader::{part, stretch},
     readers,
+    sample::{Gauge, Since, rest},
     source::TopSource,
     verdicts,
 };

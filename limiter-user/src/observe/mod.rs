@@ -3,7 +3,6 @@
 //! Field names and nesting are a contract with scripts: fields may be added, but not changed. `docs/schema` has the
 //! types as JSON Schema. Fields without a value are null, not missing.
 
-pub mod asked;
 pub mod bans;
 pub mod busiest;
 pub mod check;
@@ -12,22 +11,23 @@ mod count;
 pub mod delays;
 pub mod event;
 pub mod feeds;
-pub mod live;
 pub mod log;
+pub mod query;
 pub mod reader;
 pub mod reasons;
+pub mod sample;
 pub mod snapshot;
 pub mod source;
 
-pub use asked::Asked;
 pub use bans::{Ban, BanCounts, BanOrder, Bans};
 pub use count::{Count, Verdicts, of_the_only_limit, verdicts};
 pub use delays::Delays;
 pub use feeds::Feed;
-pub use live::Sample;
 pub use log::Log;
+pub use query::Asked;
 pub use reader::{Reader, readers};
 pub use reasons::{Drops, Passes};
+pub use sample::Sample;
 pub use snapshot::Snapshot;
 pub use source::{Check, CheckedLimit, MissingOptions, OnList, Top};
 

@@ -3,7 +3,7 @@
 pub mod bans;
 pub mod check;
 pub mod doctor;
-pub mod lists;
+pub mod list;
 pub mod log;
 pub mod replay;
 pub mod screen;

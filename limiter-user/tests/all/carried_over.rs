@@ -6,7 +6,7 @@ use limiter_common::arithmetic::{
 };
 use limiter_config::{
     Algorithm, Limit,
-    quota::{LimitQuota, of_limit, rescale},
+    limit_quota::{LimitQuota, of_limit, rescale},
 };
 
 /// A moment in nanoseconds, in the middle of a window.

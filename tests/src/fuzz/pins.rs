@@ -20,7 +20,7 @@ use limiter_kernel::{
     sys::clock,
 };
 use limiter_user::{
-    observe::{Sample, Status, asked::Asked, check, collect, event},
+    observe::{Sample, Status, check, collect, event, query::Asked},
     show,
 };
 

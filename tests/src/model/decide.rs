@@ -14,7 +14,7 @@ use super::{
     bucket::{Quota, TICKS, divided_up},
     control::{Client, Kind},
     count,
-    lists::{self, Listed},
+    listed::{self, Listed},
     matching::{self, Facts},
     packet::{self, Field, Seen, Transport},
 };
@@ -71,7 +71,7 @@ impl Model {
                 Direction::Out => destination,
             };
             listed = peer.map_or_else(Listed::default, |peer| {
-                lists::look_up(&self.settings.lists, peer)
+                listed::look_up(&self.settings.lists, peer)
             });
             for name in listed.names() {
                 count(self.hits.entry(name.to_owned()).or_default(), frame.len());

@@ -9,7 +9,7 @@ use limiter_config::{
 };
 
 use super::{
-    lists,
+    listed,
     packet::{self, Field, Place, Transport},
 };
 
@@ -58,7 +58,7 @@ impl Facts<'_> {
             Some(IpVersion::V4) => self.source.is_ipv4(),
             Some(IpVersion::V6) => self.source.is_ipv6(),
         };
-        let tiers = lists::look_up(self.lists, self.source).tiers;
+        let tiers = listed::look_up(self.lists, self.source).tiers;
         let is_on = |list: &String| tiers.contains(list);
         let lists = matches.source.is_empty() || matches.source.iter().any(is_on);
         let left_out = matches.unless.iter().any(is_on);
@@ -72,7 +72,7 @@ impl Facts<'_> {
 
     fn destination_holds(&self, wanted: &[Destination]) -> bool {
         let is_one = |destination: IpAddr| {
-            let tiers = lists::look_up(self.lists, destination).tiers;
+            let tiers = listed::look_up(self.lists, destination).tiers;
             wanted
                 .iter()
                 .any(|destination_wanted| match destination_wanted {

@@ -7,7 +7,7 @@ pub mod bucket;
 mod change;
 mod control;
 mod decide;
-mod lists;
+mod listed;
 mod matching;
 pub mod merged;
 mod new_sources;

@@ -4,7 +4,7 @@ mod bans;
 mod case;
 mod changes;
 mod faults;
-mod lists;
 mod shared;
+mod shared_lists;
 
 use limiter_tests::redis::Redis as Server;

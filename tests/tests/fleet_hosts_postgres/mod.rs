@@ -5,9 +5,9 @@ mod case;
 mod failover;
 #[path = "../fleet/faults.rs"]
 mod faults;
-#[path = "../fleet/lists.rs"]
-mod lists;
 #[path = "../fleet/shared.rs"]
 mod shared;
+#[path = "../fleet/shared_lists.rs"]
+mod shared_lists;
 
 use limiter_tests::postgres::Postgres as Server;

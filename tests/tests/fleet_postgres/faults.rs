@@ -18,9 +18,10 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 
 use super::{
     Asked, SLOW, Server, expect_fault,
-    lists::add,
     members::{ALIVE, held},
-    options, refused, round, store, try_connect,
+    options, refused, round, store,
+    stored_lists::add,
+    try_connect,
 };
 
 const END: &str = "9223372036854775807";
@@ -129,7 +130,7 @@ fn rows_of_others_are_bounded_and_not_shown() {
     server.sql("INSERT INTO limiter.entries VALUES ('edge', 'deny', 'more', 'x', 1)");
     let read = store.lists(&["deny", "other"]).lists;
     assert!(is_full(read[0].as_ref().unwrap_err()) && read[1].is_ok());
-    let remove = Edit::Remove(super::lists::prefixes(&["192.0.2.0/24"]));
+    let remove = Edit::Remove(super::stored_lists::prefixes(&["192.0.2.0/24"]));
     assert_eq!(store.try_edit(&remove).unwrap(), 1);
 }
 

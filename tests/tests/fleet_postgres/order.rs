@@ -9,7 +9,7 @@ use std::{
 
 use limiter_fleet::store::Fault;
 
-use super::{Asked, FLEET, Server, expect_fault, lists::add, round, store, totals};
+use super::{Asked, FLEET, Server, expect_fault, stored_lists::add, round, store, totals};
 
 const HOSTS: u64 = 4;
 const ROUNDS: u64 = 40;

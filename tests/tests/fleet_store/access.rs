@@ -12,9 +12,10 @@ use limiter_tests::{
 
 use super::{
     expect_fault,
-    lists::{add, prefixes},
     members::held,
-    options, refused, round, try_connect,
+    options, refused, round,
+    stored_lists::{add, prefixes},
+    try_connect,
 };
 
 const PAGE: &str = include_str!("../../../docs/fleet.md");

@@ -4,9 +4,9 @@ use limiter_fleet::store::{Error, LIMITS, MEMBERS, PREFIXES};
 
 use super::{
     Asked, SLOW,
-    lists::add,
     members::{ALIVE, held},
     round, store,
+    stored_lists::add,
 };
 
 const LIST: &str = "limiter:{edge}:list:deny";

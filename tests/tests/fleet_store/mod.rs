@@ -2,18 +2,18 @@
 //! `LIMITER_VALKEY`, it works on Valkey.
 
 mod access;
-mod asked;
 mod bounds;
+mod client;
 mod faults;
 mod figures;
 mod garbage;
 mod hostile;
-mod lists;
 mod members;
 mod restarts;
 mod rounds;
+mod stored_lists;
 
-use asked::{
+use client::{
     Asked, FLEET, SECOND, SLOW, expect_fault, options, refused, round, round_of, store, totals,
     try_connect,
 };

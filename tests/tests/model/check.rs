@@ -6,7 +6,7 @@ use aya::programs::ProgramInfo;
 use limiter_common::policy::verdict::Reason;
 use limiter_config::Lists;
 use limiter_kernel::{
-    program::lists::ListTables,
+    program::ListTables,
     state::{pins, record::Record},
     sys::{bpffs::BPFFS, folder::Dir, interface},
 };

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{
     kinds::Kind,
     link::{Link, PAYLOAD, inside},
-    written,
+    pcapng,
 };
 
 /// Packets of each IP version that are sent, and those that the limit admits.
@@ -57,12 +57,12 @@ impl Attachment<'_> {
         }
         self.counted_each_packet(refused);
         assert_eq!(watcher.wait().status, 0);
-        let mut written = written::packets(&path);
+        let mut written = pcapng::packets(&path);
         for version in versions {
             let ends =
                 [!self.to_server, self.to_server].map(|is_server| inside(*version, is_server));
             for number in BURST..SENT {
-                written::is(&written.remove(0), ends, number);
+                pcapng::is(&written.remove(0), ends, number);
             }
         }
         assert!(written.is_empty());

@@ -5,8 +5,8 @@ mod attachment;
 mod kinds;
 mod link;
 mod other;
+mod pcapng;
 mod process;
-mod written;
 
 use attachment::Attachment;
 use kinds::Kind;

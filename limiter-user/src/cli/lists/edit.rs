@@ -166,7 +166,7 @@ async fn list(interface: &str, name: &str, json: bool) -> anyhow::Result<()> {
         fleet,
     };
     let fleet = listing.fleet.as_deref().unwrap_or_default();
-    let text = || show::lists::lines(&listing.prefixes, fleet);
+    let text = || show::list::lines(&listing.prefixes, fleet);
     answer(json, &listing, text)?;
     if let Some(error) = error {
         note(&format!(

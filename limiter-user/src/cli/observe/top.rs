@@ -7,7 +7,7 @@ use tokio::time::{self, MissedTickBehavior, sleep};
 
 use crate::{
     cli::shared::{SECOND, Usage, answer, duration, interface, interruption},
-    observe::{Sample, collect, live::Gauge},
+    observe::{Sample, collect, sample::Gauge},
     sandbox,
     show::{screen, screen::Screen, top},
 };

@@ -13,7 +13,7 @@ use crate::{
     },
     plan::{
         capture::Capture,
-        learn::{Watched, live, propose, show},
+        learn::{Watched, propose, show, watch},
     },
     show::units::counted,
 };
@@ -78,7 +78,7 @@ fn from_capture(path: &Path) -> anyhow::Result<Watched> {
 /// Watches an interface until the time is up, or the user interrupts.
 async fn watch(name: &str, mode: Mode, duration: Duration) -> anyhow::Result<Watched> {
     let stop = interruption()?;
-    let mut watch = live::start(name, mode).await.map_err(about(name))?;
+    let mut watch = watch::start(name, mode).await.map_err(about(name))?;
     let why = (watch.fallback.as_ref()).map(|why| format!(", NOT native: {why}"));
     let why = why.unwrap_or_default();
     note(&format!(

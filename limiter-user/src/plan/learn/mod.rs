@@ -6,10 +6,10 @@
 //! [`live`] gets it from an interface.
 
 pub mod demand;
-pub mod live;
 pub mod propose;
 pub mod sample;
 pub mod show;
+pub mod watch;
 
 pub use propose::{Proposal, propose};
 pub use sample::Sampler;

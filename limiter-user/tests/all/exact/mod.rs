@@ -10,7 +10,7 @@ use limiter_common::arithmetic::{
     quota::Quota,
     rescale::Rescale,
 };
-use limiter_config::{Burst, Invalid, Rate, Unit, quota};
+use limiter_config::{Burst, Invalid, Rate, Unit, limit_quota};
 use num_bigint::BigInt;
 use proptest::{
     prop_assert, prop_assert_eq,
@@ -170,16 +170,20 @@ pub struct Limit {
     pub tokens: u64,
     /// The kernel's quota: `configured.in_kernel`.
     pub quota: Quota,
-    pub configured: quota::LimitQuota,
+    pub configured: limit_quota::LimitQuota,
 }
 
 /// The quota of a token bucket with these settings.
-pub fn configured(rate: &Rate, tokens: u64, frame_max: u64) -> Result<quota::LimitQuota, Invalid> {
+pub fn configured(
+    rate: &Rate,
+    tokens: u64,
+    frame_max: u64,
+) -> Result<limit_quota::LimitQuota, Invalid> {
     let limit = limiter_config::Limit {
         burst: Some(Burst { tokens, unit: None }),
         ..limiter_config::Limit::new("default", *rate)
     };
-    quota::of_limit(&limit, frame_max)
+    limit_quota::of_limit(&limit, frame_max)
 }
 
 impl fmt::Debug for Limit {
@@ -210,7 +214,7 @@ impl Limit {
 
     /// The change that carries buckets over when this limit becomes `new` at `since` nanoseconds.
     pub fn rescale(&self, new: &Self, since: u64) -> Rescale {
-        quota::rescale(&self.configured, &new.configured, since)
+        limit_quota::rescale(&self.configured, &new.configured, since)
     }
 
     pub fn by_bytes(&self) -> bool {

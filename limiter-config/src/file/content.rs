@@ -1,8 +1,8 @@
-//! The file as a whole.
+//! The content of a configuration file.
 
 use std::path::Path;
 
-use super::lists::{self, ListTable};
+use super::list_table::{self, ListTable};
 use crate::{
     Adaptive, Control, Direction, Key, Limit, Match, NewSources, Settings,
     adaptive::When,
@@ -82,7 +82,7 @@ pub fn read(root: &DeTable, folder: &Path, mistakes: &mut Mistakes) -> File {
     settings.new_sources = new_sources(&mut top);
     settings.control = top.value("control").unwrap_or_default();
     if let Some(section) = top.inner("lists", LISTS) {
-        lists::read(section, folder, settings);
+        list_table::read(section, folder, settings);
     }
     settings.limits = limits(&mut top, settings.direction);
     file
