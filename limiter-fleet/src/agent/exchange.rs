@@ -30,9 +30,10 @@ impl<H: Host + 'static> Agent<H> {
             let records = store.exchange(&name, id, &round, fleet).await;
             (round, records)
         };
-        self.asked.push(exchanged, move |agent, (round, records)| {
-            agent.exchanged(id, &round, records);
-        });
+        self.requests
+            .push(exchanged, move |agent, (round, records)| {
+                agent.exchanged(id, &round, records);
+            });
     }
 
     fn exchanged(&mut self, member: u64, round: &Arc<Round>, records: Result<Vec<Record>, Error>) {
@@ -67,7 +68,7 @@ impl<H: Host + 'static> Agent<H> {
             let beat = store.heartbeat(&fleet, id, &label, &held, ALIVE).await;
             (held, beat)
         };
-        self.asked.push(beat, move |agent, (held, beat)| {
+        self.requests.push(beat, move |agent, (held, beat)| {
             agent.beaten(id, now, &held, beat);
         });
     }

@@ -99,7 +99,7 @@ impl<H: Host + 'static> Agent<H> {
             let lists = store.lists(&fleet, &names).await;
             (names, lists)
         };
-        self.asked.push(read, move |agent, (names, lists)| {
+        self.requests.push(read, move |agent, (names, lists)| {
             if let Some(index) = agent.index_of(member) {
                 agent.take_lists(index, &names, lists);
             }

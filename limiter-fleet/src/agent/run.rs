@@ -46,18 +46,18 @@ pub struct Agent<H: Host> {
     /// The addresses of the store. The fleet's deny list must not block them.
     pub(super) store_at: Vec<IpAddr>,
     /// Requests on the present connection.
-    pub(super) asked: Asked<H>,
+    pub(super) requests: Requests<H>,
     /// Changes of lists, in the store and on this host. They go on after the connection is lost.
-    pub(super) edits: Asked<H>,
+    pub(super) edits: Requests<H>,
 }
 
 /// The agent's action after an answer.
 type Then<H> = Box<dyn FnOnce(&mut Agent<H>)>;
 
 /// Requests under way, each with its action after the answer.
-pub struct Asked<H: Host>(FuturesUnordered<LocalBoxFuture<'static, Then<H>>>);
+pub struct Requests<H: Host>(FuturesUnordered<LocalBoxFuture<'static, Then<H>>>);
 
-impl<H: Host + 'static> Asked<H> {
+impl<H: Host + 'static> Requests<H> {
     /// Waits for an answer, then runs `then` with it.
     pub fn push<T: 'static>(
         &mut self,
@@ -84,8 +84,8 @@ impl<H: Host + 'static> Agent<H> {
             options,
             memberships: Vec::new(),
             store_at: Vec::new(),
-            asked: Asked(FuturesUnordered::new()),
-            edits: Asked(FuturesUnordered::new()),
+            requests: Requests(FuturesUnordered::new()),
+            edits: Requests(FuturesUnordered::new()),
         })
     }
 
@@ -107,7 +107,7 @@ impl<H: Host + 'static> Agent<H> {
                     let interval = self.options.interval;
                     ticks.reset_after(interval.saturating_sub(took).max(interval / 2));
                 }
-                Some(then) = self.asked.0.next() => then(&mut self),
+                Some(then) = self.requests.0.next() => then(&mut self),
                 Some(then) = self.edits.0.next() => then(&mut self),
                 Some((question, answer)) = questions.recv() => self.answer(question, answer),
             }
@@ -121,7 +121,7 @@ impl<H: Host + 'static> Agent<H> {
         let now = Instant::now();
         self.find_members(now).await;
         if let Some(connecting) = self.connection.connect(now) {
-            self.asked.push(connecting, Self::connected);
+            self.requests.push(connecting, Self::connected);
         }
         for index in 0..self.memberships.len() {
             self.memberships[index].scan(self.host.now()?, now);
@@ -140,7 +140,7 @@ impl<H: Host + 'static> Agent<H> {
         };
         self.connection.store = Some(store);
         // Requests on the old connection get no answer. Rounds are sent again.
-        self.asked.0.clear();
+        self.requests.0.clear();
         let now = Instant::now();
         // If the name cannot be resolved at present, the old addresses stay.
         let has_moved = !addresses.is_empty() && self.store_at != addresses;

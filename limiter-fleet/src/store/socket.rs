@@ -42,24 +42,24 @@ pub(super) async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
 #[derive(Default)]
 pub(super) struct Traffic {
     /// Number of requests without a reply.
-    asked: AtomicUsize,
+    requests: AtomicUsize,
     /// Bytes received since the last complete reply.
     received: AtomicUsize,
 }
 
 impl Traffic {
-    pub fn ask(&self) -> Asked<'_> {
-        self.asked.fetch_add(1, Relaxed);
-        Asked(self)
+    pub fn ask(&self) -> Request<'_> {
+        self.requests.fetch_add(1, Relaxed);
+        Request(self)
     }
 }
 
 /// A request under way. Ends when it is dropped.
-pub(super) struct Asked<'a>(&'a Traffic);
+pub(super) struct Request<'a>(&'a Traffic);
 
-impl Drop for Asked<'_> {
+impl Drop for Request<'_> {
     fn drop(&mut self) {
-        self.0.asked.fetch_sub(1, Relaxed);
+        self.0.requests.fetch_sub(1, Relaxed);
         self.0.received.store(0, Relaxed);
     }
 }
@@ -84,7 +84,7 @@ impl AsyncRead for Bounded {
         ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
         let read = buffer.filled().len() - before;
         let received = self.traffic.received.fetch_add(read, Relaxed) + read;
-        if received > REPLY * self.traffic.asked.load(Relaxed).max(1) {
+        if received > REPLY * self.traffic.requests.load(Relaxed).max(1) {
             return Poll::Ready(Err(io::Error::other(TOO_LONG)));
         }
         Poll::Ready(Ok(()))

@@ -14,12 +14,12 @@ use limiter_config::{
 };
 use limiter_kernel::{Attachment, Result, program::Tables, sys::clock};
 
-use super::{Asked, Ban, Check, CheckedLimit, MissingOptions, OnList, readers, source::Refused};
+use super::{Ban, Check, CheckedLimit, MissingOptions, OnList, Query, readers, source::Refused};
 
 /// Checks a source against the limits and lists of an attachment.
-pub fn check(attachment: &Attachment, asked: &Asked) -> Result<Check> {
+pub fn check(attachment: &Attachment, query: &Query) -> Result<Check> {
     let Attachment { record, tables, .. } = attachment;
-    let source = asked.source;
+    let source = query.source;
     let listed = attachment.lists.of(source)?;
     let throttled = match record.tiers.of(THROTTLED) {
         Some(bit)
@@ -53,7 +53,7 @@ pub fn check(attachment: &Attachment, asked: &Asked) -> Result<Check> {
         if !holds(&reader.limit) {
             continue;
         }
-        let options = asked.missing(&key);
+        let options = query.missing(&key);
         if !options.is_empty() {
             missing.push(MissingOptions {
                 limit: name,
@@ -62,7 +62,7 @@ pub fn check(attachment: &Attachment, asked: &Asked) -> Result<Check> {
             });
             continue;
         }
-        for bucket_key in asked.keys(&key, reader.slot, tables, &nat64) {
+        for bucket_key in query.keys(&key, reader.slot, tables, &nat64) {
             let bucket = tables.sets.source(&bucket_key);
             // The clock is read after the bucket. Otherwise a packet in between would seem to come from the future.
             reader.now = clock::now()?;
@@ -75,7 +75,7 @@ pub fn check(attachment: &Attachment, asked: &Asked) -> Result<Check> {
             };
             let shown = match bucket {
                 // The port or VLAN of such a key is not that of a packet.
-                None if asked.port.is_none() && asked.vlan.is_none() => {
+                None if query.port.is_none() && query.vlan.is_none() => {
                     key.show_source(&bucket_key, &nat64)
                 }
                 _ => key.show(&bucket_key, &nat64),

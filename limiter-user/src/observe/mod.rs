@@ -24,7 +24,7 @@ pub use count::{Count, Verdicts, of_the_only_limit, verdicts};
 pub use delays::Delays;
 pub use feeds::Feed;
 pub use log::Log;
-pub use query::Asked;
+pub use query::Query;
 pub use reader::{Reader, readers};
 pub use reasons::{Drops, Passes};
 pub use sample::Sample;

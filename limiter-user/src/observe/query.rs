@@ -14,7 +14,7 @@ use limiter_kernel::program::Tables;
 // verb.
 #[expect(missing_docs, reason = "see above")]
 #[derive(Clone, Copy, Debug, Args)]
-pub struct Asked {
+pub struct Query {
     /// The source.
     #[arg(skip = Ipv4Addr::UNSPECIFIED)]
     pub source: IpAddr,
@@ -35,7 +35,7 @@ pub struct Asked {
     pub protocol: Option<Protocol>,
 }
 
-impl Asked {
+impl Query {
     /// The packets of a source.
     pub fn about(source: IpAddr) -> Self {
         Self {
@@ -139,25 +139,25 @@ mod tests {
     #[test]
     fn options_that_a_key_needs_are_named() {
         let source = IpAddr::from([192, 0, 2, 7]);
-        let nothing = Asked::about(source);
-        let with_destination = Asked {
+        let nothing = Query::about(source);
+        let with_destination = Query {
             to: Some(source),
             ..nothing
         };
-        let icmp = Asked {
+        let icmp = Query {
             protocol: Some(Protocol(1)),
             ..with_destination
         };
-        let udp = Asked {
+        let udp = Query {
             protocol: Some(Protocol(17)),
             port: Some(53),
             ..with_destination
         };
-        let whole = Asked {
+        let whole = Query {
             from_port: Some(4_000),
             ..udp
         };
-        for (key, asked, missing) in [
+        for (key, query, missing) in [
             ("/32,/64,destination_port", nothing, ""),
             ("/32,/64,vlan", nothing, ""),
             ("interface", nothing, ""),
@@ -170,7 +170,7 @@ mod tests {
             ("flow", whole, ""),
         ] {
             let key: Key = key.parse().unwrap();
-            assert_eq!(asked.missing(&key).join(" "), missing, "{key}, {asked:?}");
+            assert_eq!(query.missing(&key).join(" "), missing, "{key}, {query:?}");
         }
     }
 }

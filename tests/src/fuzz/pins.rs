@@ -20,7 +20,7 @@ use limiter_kernel::{
     sys::clock,
 };
 use limiter_user::{
-    observe::{Sample, Status, check, collect, event, query::Asked},
+    observe::{Sample, Status, check, collect, event, query::Query},
     show,
 };
 
@@ -116,7 +116,7 @@ impl Opened {
         let _ = show::status::status(&status);
         for source in ["192.0.2.7", "203.0.113.9", "2001:db8::7"] {
             let source: IpAddr = source.parse().unwrap();
-            let asked = Asked {
+            let query = Query {
                 source,
                 to: None,
                 port: None,
@@ -124,7 +124,7 @@ impl Opened {
                 from_port: None,
                 protocol: None,
             };
-            let check = check::check(attachment, &asked).unwrap();
+            let check = check::check(attachment, &query).unwrap();
             for limit in &check.limits {
                 let burst = limit.burst_tokens as f64;
                 assert!((0.0..=burst).contains(&limit.tokens), "{limit:?}");

@@ -8,7 +8,7 @@ use limiter_tests::{
     redis::{Setup, certificates},
 };
 
-use super::{Asked, Server, expect_fault, members::held, options, refused, store, try_connect};
+use super::{Client, Server, expect_fault, members::held, options, refused, store, try_connect};
 
 #[test]
 fn password_comes_from_url_or_file_and_a_wrong_one_is_not_printed() {
@@ -100,7 +100,7 @@ fn tls_works_only_with_the_right_certificates() {
         assert!(error.to_string().contains("certificate"), "{error}");
     }
     let plain = Server::start();
-    Asked::of(&plain);
+    Client::of(&plain);
     let asks = format!("{}?sslmode=verify-full", plain.agent_url());
     let error = expect_fault!(
         Fault::Unreachable(_),

@@ -17,7 +17,7 @@ use limiter_tests::redis::free_port;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 
 use super::{
-    Asked, SLOW, Server, expect_fault,
+    Client, SLOW, Server, expect_fault,
     members::{ALIVE, held},
     options, refused, round, store,
     stored_lists::add,
@@ -206,7 +206,7 @@ fn full_disk_applies_no_round_by_half() {
     for number in [2, 3] {
         let error = expect_fault!(Fault::Full, store.fails(number, &many));
         assert!(!error.is_of_the_connection());
-        assert_eq!(Asked::of(&server).totals(1, &[(1, 0)]), [1]);
+        assert_eq!(Client::of(&server).totals(1, &[(1, 0)]), [1]);
     }
     fs::remove_file(filler).unwrap();
     let totals = store.totals(2, &many);
@@ -258,8 +258,8 @@ fn address_without_a_suitable_store_is_refused() {
     );
     let other = format!("{}r", server.agent_url());
     expect_fault!(Fault::NotAStore(..), refused(&options(&other)));
-    let mut asked = Asked::of(&Server::start());
-    expect_fault!(Fault::Unreachable(..), asked.fails(1, &[(1, 1)]));
+    let mut client = Client::of(&Server::start());
+    expect_fault!(Fault::Unreachable(..), client.fails(1, &[(1, 1)]));
 }
 
 /// Starts a server that sends `reply` to one client. Returns its URL.

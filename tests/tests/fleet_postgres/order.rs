@@ -9,7 +9,7 @@ use std::{
 
 use limiter_fleet::store::Fault;
 
-use super::{Asked, FLEET, Server, expect_fault, stored_lists::add, round, store, totals};
+use super::{Client, FLEET, Server, expect_fault, stored_lists::add, round, store, totals};
 
 const HOSTS: u64 = 4;
 const ROUNDS: u64 = 40;
@@ -24,19 +24,19 @@ fn concurrent_rounds_lose_nothing_in_any_isolation() {
             "ALTER DATABASE edge SET default_transaction_isolation = '{isolation}'"
         ));
         let host = |member: u64| {
-            let mut asked = Asked::of(&server);
+            let mut client = Client::of(&server);
             for number in 1..=ROUNDS {
                 let mut items: Vec<_> = (1..=SOURCES).map(|source| (source, 1)).collect();
                 items.rotate_left((number * member) as usize % SOURCES as usize);
                 if member.is_multiple_of(2) {
                     items.reverse();
                 }
-                asked.exchange(member, &round(number, &items));
-                asked.beat(member, &[], Duration::from_secs(60));
+                client.exchange(member, &round(number, &items));
+                client.beat(member, &[], Duration::from_secs(60));
                 if number.is_multiple_of(10) {
                     let edit = add(&[&format!("10.{member}.{number}.0/24")], None);
-                    let edit = asked.store.edit(FLEET, "deny", "host", &edit);
-                    assert_eq!(asked.runtime.block_on(edit).unwrap().prefixes, 1);
+                    let edit = client.store.edit(FLEET, "deny", "host", &edit);
+                    assert_eq!(client.runtime.block_on(edit).unwrap().prefixes, 1);
                 }
             }
         };
@@ -70,7 +70,7 @@ fn round_that_is_repeated_while_the_first_one_waits_is_counted_once() {
     let first = round(1, &[(1, 5), (2, 5)]);
     store.exchange(2, &round(1, &[(1, 1)]));
     let other = Transaction::begin(&server, "UPDATE limiter.records SET total = total + 1");
-    let send = || totals(&Asked::of(&server).exchange(1, &first));
+    let send = || totals(&Client::of(&server).exchange(1, &first));
     thread::scope(|scope| {
         let sent: Vec<_> = (0..3).map(|_| scope.spawn(send)).collect();
         limiter_tests::eventually("a sending waits", || {

@@ -31,7 +31,7 @@ pub const ALONE: Fleet = Fleet {
 pub const SLOW: (&str, u64) = ("http", 1_000 * SECOND);
 
 /// A store, and a runtime for its requests.
-pub struct Asked {
+pub struct Client {
     pub runtime: Runtime,
     pub store: Store,
 }
@@ -43,11 +43,11 @@ pub fn options(url: &str) -> Options {
     }
 }
 
-pub fn try_connect(options: &Options) -> Result<Asked, Error> {
+pub fn try_connect(options: &Options) -> Result<Client, Error> {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     let target = Target::read(options)?;
     let store = runtime.block_on(Store::connect(&target))?;
-    Ok(Asked { runtime, store })
+    Ok(Client { runtime, store })
 }
 
 pub fn refused(options: &Options) -> Error {
@@ -75,13 +75,13 @@ macro_rules! store {
             return;
         }
         let server = super::Server::start();
-        let store = super::Asked::of(&server);
+        let store = super::Client::of(&server);
         (server, store)
     }};
 }
 pub(super) use store;
 
-impl Asked {
+impl Client {
     pub fn of(server: &Server<'_>) -> Self {
         try_connect(&options(&server.agent_url())).unwrap()
     }

@@ -9,7 +9,7 @@ use std::{
 use limiter_fleet::store::{Error, Fault};
 use limiter_tests::{need_redis, redis::free_port};
 
-use super::{Asked, expect_fault, options, refused, store};
+use super::{Client, expect_fault, options, refused, store};
 
 #[test]
 fn full_store_applies_no_round_by_half() {
@@ -31,7 +31,7 @@ fn replica_is_refused_until_it_is_promoted() {
     let error = expect_fault!(Fault::Replica, store.fails(1, &[(1, 1)]));
     assert!(error.is_of_the_connection());
     redis.cli(&["REPLICAOF", "NO", "ONE"]);
-    assert_eq!(Asked::of(&redis).totals(1, &[(1, 1)]), [1]);
+    assert_eq!(Client::of(&redis).totals(1, &[(1, 1)]), [1]);
 }
 
 /// The address has no server, or another kind of server.

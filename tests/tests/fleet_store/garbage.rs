@@ -3,7 +3,7 @@
 use limiter_fleet::store::{Error, LIMITS, MEMBERS, PREFIXES};
 
 use super::{
-    Asked, SLOW,
+    Client, SLOW,
     members::{ALIVE, held},
     round, store,
     stored_lists::add,
@@ -23,7 +23,7 @@ fn garbled_record_counts_as_none() {
         redis.cli(&["EVAL", &script, "1", key]);
     };
     let mut number = 0;
-    let mut starts_anew = |store: &mut Asked, situation: &str| {
+    let mut starts_anew = |store: &mut Client, situation: &str| {
         assert_eq!(store.totals(number + 1, &[(1, 0)]), [0], "{situation}");
         number += 2;
         let before = redis.micros();

@@ -4,7 +4,7 @@ use std::{thread, time::Duration};
 
 use limiter_fleet::{conflicts::Held, store::Beat};
 
-use super::{Asked, FLEET, store};
+use super::{Client, FLEET, store};
 
 pub const ALIVE: Duration = Duration::from_secs(60);
 /// Shorter than the pauses of the tests.
@@ -19,7 +19,7 @@ pub fn held(name: &str, cost: u64) -> Held {
     }
 }
 
-impl Asked {
+impl Client {
     pub fn beat(&mut self, member: u64, held: &[Held], alive: Duration) -> Beat {
         let label = format!("host-{member}/eth0");
         let beat = self.store.heartbeat(FLEET, member, &label, held, alive);

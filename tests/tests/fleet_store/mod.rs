@@ -14,7 +14,7 @@ mod rounds;
 mod stored_lists;
 
 use client::{
-    Asked, FLEET, SECOND, SLOW, expect_fault, options, refused, round, round_of, store, totals,
+    Client, FLEET, SECOND, SLOW, expect_fault, options, refused, round, round_of, store, totals,
     try_connect,
 };
 use limiter_tests::redis::Redis as Server;

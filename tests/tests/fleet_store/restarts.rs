@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use limiter_fleet::store::{Fault, Options};
 use limiter_tests::proxy::Proxy;
 
-use super::{Asked, expect_fault, options, refused, round, store, totals, try_connect};
+use super::{Client, expect_fault, options, refused, round, store, totals, try_connect};
 
 #[test]
 fn store_that_forgets_scripts_or_data_is_set_up_again() {
@@ -23,7 +23,7 @@ fn store_that_forgets_scripts_or_data_is_set_up_again() {
     server.go_on();
     let error = expect_fault!(Fault::Unreachable(..), store.fails(4, &[(1, 1)]));
     assert!(error.is_of_the_connection());
-    let mut store = Asked::of(&server);
+    let mut store = Client::of(&server);
     for _ in 0..2 {
         let third = store.exchange(1, &numbered(4))[0];
         assert_eq!((third.born, third.total), (second.born, 2));
@@ -46,7 +46,7 @@ fn stopped_store_times_out_and_counts_a_round_once() {
     assert!(began.elapsed() >= quick.timeout && error.is_of_the_connection());
     expect_fault!(Fault::Timeout(..), refused(&quick));
     server.resume();
-    let mut store = Asked::of(&server);
+    let mut store = Client::of(&server);
     assert_eq!(store.totals(2, &[(1, 5)]), [6]);
     assert_eq!(store.totals(3, &[(1, 1)]), [7]);
 }
@@ -62,7 +62,7 @@ fn round_whose_answer_is_lost_is_counted_once() {
     link.lose_answers(true);
     expect_fault!(Fault::Unreachable(_), store.fails(2, &[(1, 5)]));
     limiter_tests::eventually("the store has counted the round", || {
-        totals(&Asked::of(&server).exchange(9, &round(1, &[(1, 0)]))) == [6]
+        totals(&Client::of(&server).exchange(9, &round(1, &[(1, 0)]))) == [6]
     });
     link.lose_answers(false);
     let mut store = connect();

@@ -6,13 +6,13 @@ use ipnet::IpNet;
 use limiter_fleet::store::{Changed, Edit, Error, Lists, PREFIXES, StoredPrefix};
 use limiter_tests::eventually;
 
-use super::{Asked, FLEET, store};
+use super::{Client, FLEET, store};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 /// The host that changes the list.
 const BY: &str = "host \"a\"";
 
-impl Asked {
+impl Client {
     pub fn try_edit(&mut self, edit: &Edit) -> Result<u64, Error> {
         let edit = self.store.edit(FLEET, "deny", BY, edit);
         let Changed { prefixes, revision } = self.runtime.block_on(edit)?;
@@ -54,7 +54,7 @@ pub fn add(texts: &[&str], lasts: Option<Duration>) -> Edit {
 #[test]
 fn list_edits_of_one_host_are_read_by_others() {
     let (server, mut here) = store!();
-    let mut there = Asked::of(&server);
+    let mut there = Client::of(&server);
     assert_eq!(there.revision(), 0);
     let (single, two) = (["198.51.100.1/32"], ["192.0.2.7/24", "2001:db8::/32"]);
     assert_eq!(here.try_edit(&add(&two, None)).unwrap(), 2);
@@ -95,7 +95,7 @@ fn list_entries_expire_by_the_clock_of_the_store() {
     store.try_edit(&add(&long, Some(HOUR))).unwrap();
     store.try_edit(&add(&short, Some(moment))).unwrap();
     let revision = store.revision();
-    eventually("expired", || Asked::of(&server).deny().len() == 1);
+    eventually("expired", || Client::of(&server).deny().len() == 1);
     assert_eq!(server.entries(), "2");
     assert_eq!(store.revision(), revision, "the revision is unchanged");
     // An edit that adds prefixes removes the expired ones from the store.

@@ -62,7 +62,7 @@ impl Attachment<'_> {
             let ends =
                 [!self.to_server, self.to_server].map(|is_server| inside(*version, is_server));
             for number in BURST..SENT {
-                pcapng::is(&written.remove(0), ends, number);
+                pcapng::expect(&written.remove(0), ends, number);
             }
         }
         assert!(written.is_empty());

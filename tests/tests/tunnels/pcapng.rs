@@ -28,7 +28,7 @@ pub fn packets(path: &str) -> Vec<Vec<u8>> {
 }
 
 /// Fails unless this is the packet with this number between these addresses.
-pub fn is(packet: &[u8], ends: [IpAddr; 2], number: u8) {
+pub fn expect(packet: &[u8], ends: [IpAddr; 2], number: u8) {
     let sliced = SlicedPacket::from_ip(packet).unwrap_or_else(|why| panic!("{why}: {packet:02x?}"));
     let found: [IpAddr; 2] = match sliced.net {
         Some(NetSlice::Ipv4(ip)) => [

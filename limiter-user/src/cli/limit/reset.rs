@@ -7,7 +7,7 @@ use limiter_kernel::Attachment;
 
 use crate::{
     cli::shared::{OnOne, address, each, outcome},
-    observe::Asked,
+    observe::Query,
     show::units::{counted, grouped},
 };
 
@@ -20,27 +20,27 @@ pub struct Reset {
     #[arg(value_name = "ADDRESS", value_parser = address, required_unless_present = "all", conflicts_with = "all")]
     address: Option<IpAddr>,
     #[command(flatten)]
-    of: Asked,
+    query: Query,
     /// Refill the buckets of all sources
     #[arg(long)]
     all: bool,
 }
 
 pub async fn run(arguments: Reset) -> anyhow::Result<()> {
-    let asked = arguments.address.map(|source| arguments.of.from(source));
-    let asked = asked.transpose()?;
+    let query = arguments.address.map(|source| arguments.query.from(source));
+    let query = query.transpose()?;
     let reset = async |interface: &str| {
-        let asked = asked.map(|asked| asked.under(interface));
-        reset_on(interface, asked.as_ref()).await
+        let query = query.map(|query| query.under(interface));
+        reset_on(interface, query.as_ref()).await
     };
     each(&arguments.on.interfaces, reset).await
 }
 
-async fn reset_on(interface: &str, asked: Option<&Asked>) -> anyhow::Result<()> {
+async fn reset_on(interface: &str, query: Option<&Query>) -> anyhow::Result<()> {
     let attachment = Attachment::open(interface).await?;
     let _lock = attachment.lock()?;
-    let (count, text) = match asked {
-        Some(asked) => forget(&attachment, asked),
+    let (count, text) = match query {
+        Some(query) => forget(&attachment, query),
         None => {
             let count = attachment.tables.sets.forget_where(|_| true);
             let text = match count {
@@ -56,18 +56,18 @@ async fn reset_on(interface: &str, asked: Option<&Asked>) -> anyhow::Result<()> 
 }
 
 /// Forgets the address's buckets under all limits that may apply to it. Returns their number, and a report.
-fn forget(attachment: &Attachment, asked: &Asked) -> (u64, String) {
+fn forget(attachment: &Attachment, query: &Query) -> (u64, String) {
     let (mut buckets, mut others) = (None, Vec::new());
     for (limit, slot) in attachment.record.with_slots() {
-        if !limit.matches.holds_version_of(asked.source) {
+        if !limit.matches.holds_version_of(query.source) {
             continue;
         }
-        match forget_under(&limit, slot.number, attachment, asked) {
+        match forget_under(&limit, slot.number, attachment, query) {
             Ok(more) => buckets = Some(buckets.unwrap_or(0) + more),
             Err(why) => others.push(why),
         }
     }
-    let source = asked.source;
+    let source = query.source;
     let said = match buckets {
         None if others.is_empty() => Some(format!("no limit matches {source}: it has no bucket")),
         None => None,
@@ -86,17 +86,17 @@ fn forget_under(
     Limit { name, key, .. }: &Limit,
     slot: u32,
     attachment: &Attachment,
-    asked: &Asked,
+    query: &Query,
 ) -> Result<u64, String> {
-    let (tables, source) = (&attachment.tables, asked.source);
+    let (tables, source) = (&attachment.tables, query.source);
     let nat64 = attachment.record.settings.translators();
-    let missing = asked.missing(key);
+    let missing = query.missing(key);
     if missing.is_empty() {
-        let keys = asked.keys(key, slot, tables, &nat64);
+        let keys = query.keys(key, slot, tables, &nat64);
         let count = keys.iter().filter(|key| tables.sets.forget(key)).count();
         return Ok(count as u64);
     }
-    if key.has_both() && source.is_ipv4() && !asked.names_more() {
+    if key.has_both() && source.is_ipv4() && !query.names_more() {
         let is_its = |entry: &SourceKey| entry.slot() == slot && key.is_from(entry, source);
         return Ok(tables.sets.forget_where(is_its));
     }

@@ -16,7 +16,7 @@ use super::{by_fleet, edit::first_of};
 use crate::{
     cli::shared::{OnOne, each, note, outcome},
     kept,
-    observe::{Asked, Ban, readers},
+    observe::{Ban, Query, readers},
     show::bans::since,
 };
 
@@ -163,14 +163,14 @@ fn end_holds(attachment: &Attachment, prefix: &IpNet) -> Result<bool> {
     if prefix.prefix_len() != prefix.max_prefix_len() {
         return Ok(false);
     }
-    let asked = Asked::about(prefix.addr()).under(&attachment.interface.name);
+    let query = Query::about(prefix.addr()).under(&attachment.interface.name);
     let nat64 = attachment.record.settings.translators();
     let sets = &attachment.tables.sets;
     let mut any = false;
     for reader in readers(attachment)? {
         let key = &reader.limit.key;
-        if reader.limit.hold.is_some() && asked.missing(key).is_empty() {
-            for key in asked.keys(key, reader.slot, &attachment.tables, &nat64) {
+        if reader.limit.hold.is_some() && query.missing(key).is_empty() {
+            for key in query.keys(key, reader.slot, &attachment.tables, &nat64) {
                 let held = sets.source(&key).and_then(|source| reader.held(&source));
                 any |= held.is_some() && sets.forget(&key);
             }

@@ -9,7 +9,7 @@ use limiter_kernel::Attachment;
 use crate::{
     ask,
     cli::shared::{OnOne, address, answer, each},
-    observe::{self, Asked, OnList, source},
+    observe::{self, OnList, Query, source},
     show,
 };
 
@@ -22,22 +22,22 @@ pub struct Check {
     #[arg(value_name = "ADDRESS", value_parser = address)]
     address: IpAddr,
     #[command(flatten)]
-    of: Asked,
+    query: Query,
     /// Print JSON, for programs
     #[arg(long)]
     json: bool,
 }
 
 pub async fn run(arguments: Check) -> anyhow::Result<()> {
-    let asked = arguments.of.from(arguments.address)?;
+    let query = arguments.query.from(arguments.address)?;
     let check =
-        async |interface: &str| check_on(interface, &asked.under(interface), arguments.json).await;
+        async |interface: &str| check_on(interface, &query.under(interface), arguments.json).await;
     each(&arguments.on.interfaces, check).await
 }
 
-async fn check_on(interface: &str, asked: &Asked, json: bool) -> anyhow::Result<()> {
+async fn check_on(interface: &str, query: &Query, json: bool) -> anyhow::Result<()> {
     let attachment = Attachment::open(interface).await?;
-    let mut check = observe::check::check(&attachment, asked)?;
+    let mut check = observe::check::check(&attachment, query)?;
     add_hosts(&mut check).await;
     answer(json, &check, || show::check::check(&check))
 }
