@@ -72,10 +72,10 @@ impl Settings {
             limits.len() == slots.len() && limits.len() <= config.limits.len(),
             "too many limits: write fewer"
         );
-        let Shares { room, of: shares } = self.table_shares(frame_max)?;
+        let Shares { room, by_limit } = self.table_shares(frame_max)?;
         config.room = room;
         for (index, (limit, slot)) in (0_u32..).zip(limits.iter().zip(slots)) {
-            let share = shares[index as usize];
+            let share = by_limit[index as usize];
             config.limits[index as usize] = rules::Limit {
                 share: share.entries,
                 borrows: share.borrows.into(),

@@ -39,7 +39,7 @@ pub struct Shares {
     /// Entries that all limits together may hold; 0 if each may hold the whole table.
     pub room: u32,
     /// The share of each limit.
-    pub of: Vec<Share>,
+    pub by_limit: Vec<Share>,
 }
 
 /// Entries of a table for `max_sources` sources.
@@ -67,7 +67,7 @@ pub fn divide(entries: u32, claims: &[Claim]) -> Shares {
         };
         return Shares {
             room: 0,
-            of: vec![all; claims.len()],
+            by_limit: vec![all; claims.len()],
         };
     }
     let share_of = |claim: &Claim| {
@@ -81,7 +81,7 @@ pub fn divide(entries: u32, claims: &[Claim]) -> Shares {
     };
     Shares {
         room: entries - entries / SPARE,
-        of: claims.iter().map(share_of).collect(),
+        by_limit: claims.iter().map(share_of).collect(),
     }
 }
 

@@ -52,7 +52,7 @@ impl Settings {
         let claims = claims(&limits, frame_max)?;
         let shares = divide(entries(self.max_sources), &claims);
         let mut warnings = Vec::new();
-        for (index, (limit, share)) in limits.iter().zip(&shares.of).enumerate() {
+        for (index, (limit, share)) in limits.iter().zip(&shares.by_limit).enumerate() {
             if claims[index].single {
                 continue;
             }

@@ -19,9 +19,9 @@ proptest! {
         let entries = entries(max_sources);
         let shares = divide(entries, &claims);
         if shares.room > 0 {
-            let sum: u64 = shares.of.iter().map(|share| u64::from(share.entries)).sum();
+            let sum: u64 = shares.by_limit.iter().map(|share| u64::from(share.entries)).sum();
             prop_assert!(sum <= shares.room.into() && shares.room <= entries);
-            for share in &shares.of {
+            for share in &shares.by_limit {
                 let others = sum - u64::from(share.entries);
                 prop_assert!(u64::from(share.most) + others <= shares.room.into());
                 prop_assert!(share.entries > 0);
@@ -81,7 +81,7 @@ fn limit_with_a_long_hold_is_not_quick() {
             .settings;
         let shares = settings.table_shares(1_522).unwrap();
         shares
-            .of
+            .by_limit
             .iter()
             .map(|share| share.borrows)
             .collect::<Vec<_>>()

@@ -42,7 +42,12 @@ fn compile(case: Case, file: &str) -> Result<(Box<Constants>, Settings, TierBits
     let mut settings = settings(&format!("max_sources = {capacity}\n{new_sources}\n{file}"));
     // Sources without an entry would be measured as new ones.
     let is_short = |share: &Share| share.entries > 1 && share.most < capacity / 2;
-    while settings.table_shares(FRAME_MAX)?.of.iter().any(is_short) {
+    while settings
+        .table_shares(FRAME_MAX)?
+        .by_limit
+        .iter()
+        .any(is_short)
+    {
         settings.max_sources *= 2;
     }
     let bits = TierBits::default().for_settings(&settings).0;
