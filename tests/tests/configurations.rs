@@ -260,18 +260,21 @@ impl Pair {
     /// Compares the counters of limits.
     fn figures_differ<'a>(&self, names: impl Iterator<Item = &'a String>) -> Option<String> {
         let tables = &self.kernel.kernel.tables;
-        let plain = tables.fast_path().unwrap().by_reason;
-        let plain = |reasons: &[Reason]| -> Count {
-            reasons.iter().map(|reason| plain[*reason as usize]).sum()
+        let fast_path = tables.fast_path().unwrap().by_reason;
+        let fast = |reasons: &[Reason]| -> Count {
+            reasons
+                .iter()
+                .map(|reason| fast_path[*reason as usize])
+                .sum()
         };
         for name in names {
             let (_, slot) = self.kernel.limit(name);
             let mut ours = tables.limit(slot.number).unwrap();
             if slot.number == 0 {
                 // The fast path counts the packets of its limit only by reason.
-                ours.admitted = ours.admitted + plain(&[Reason::Admitted]);
-                ours.dropped = ours.dropped + plain(&[Reason::Limit, Reason::NewSource]);
-                ours.would_drop = ours.would_drop + plain(&[Reason::WouldDrop]);
+                ours.admitted = ours.admitted + fast(&[Reason::Admitted]);
+                ours.dropped = ours.dropped + fast(&[Reason::Limit, Reason::NewSource]);
+                ours.would_drop = ours.would_drop + fast(&[Reason::WouldDrop]);
             }
             let wanted = self.model.figures.get(name).copied().unwrap_or_default();
             if ours != wanted {

@@ -83,15 +83,15 @@ const PLAIN_MAX: u32 = 5_100;
 fn features_not_configured_are_removed_from_the_program() {
     need_kernel!();
     let limit = Limit::new("5/s", "10");
-    let mut plain = limit.config();
-    plain.clock = CLOCK_KERNEL;
-    plain.new_sources = NewSourceQuota {
+    let mut baseline = limit.config();
+    baseline.clock = CLOCK_KERNEL;
+    baseline.new_sources = NewSourceQuota {
         lease: 1,
         ..NewSourceQuota::default()
     };
-    let without = instructions(&Kernel::load(&limit, &plain, false));
+    let without = instructions(&Kernel::load(&limit, &baseline, false));
     let changed = |change: fn(&mut Constants)| {
-        let mut config = plain.clone();
+        let mut config = baseline.clone();
         change(&mut config);
         instructions(&Kernel::load(&limit, &config, false))
     };

@@ -53,7 +53,7 @@ fn packets_over_the_limit_leave_when_their_tokens_are_there() {
     if !need::tcx() {
         return;
     }
-    // A leaky bucket: evenly spaced.
+    // A leaky bucket spaces packets evenly.
     let wanted: Vec<_> = (0..30).map(|n| (n <= 20).then_some(10 * n)).collect();
     assert_eq!(leave(&limit(1), &[0; 30]), wanted);
     // A burst leaves at once. What it leaves over is refilled meanwhile.
@@ -108,11 +108,11 @@ fn departure_time_that_a_sender_asks_for_changes_nothing() {
         return;
     }
     let kernel = Kernel::of(&limiter_tests::settings(&limit(3)));
-    let plain = Frame::from(CLIENT).bytes();
+    let untagged = Frame::from(CLIENT).bytes();
     // The kernel's helper does not know packets with VLAN tags in the frame.
-    let mut tagged = plain.clone();
+    let mut tagged = untagged.clone();
     tagged.splice(12..12, [0x81, 0, 0, 7]);
-    for (frames, frame) in [(0, &plain), (1, &tagged)] {
+    for (frames, frame) in [(0, &untagged), (1, &tagged)] {
         let asked = [0, 1, START + 2 * MS, START + 3_600_000 * MS, u64::MAX];
         for (number, asked) in (0..).zip(asked) {
             let begin = START + (frames * 5 + number) * 60_000 * MS;

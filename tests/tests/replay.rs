@@ -39,7 +39,7 @@ const START: u64 = 1_700_000_000 * SECOND;
 const SOURCE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
 
 /// One limit on all packets.
-fn plain(rate: &str, burst: &str) -> Settings {
+fn one_limit(rate: &str, burst: &str) -> Settings {
     Settings {
         limits: vec![Limit {
             burst: Some(burst.parse().unwrap()),
@@ -61,7 +61,7 @@ fn kernel_and_model_agree_on_foreign_captures() {
         max_sources: Settings::default().max_sources,
         ..match_all_fields()
     };
-    for settings in [plain("1/s", "2"), plain("1kbit", "1522b"), roomy] {
+    for settings in [one_limit("1/s", "2"), one_limit("1kbit", "1522b"), roomy] {
         let compiled = Compiled::new(&settings).unwrap();
         let kernel = Kernel::replaying(&settings, 0);
         let mut model = compiled.model(0);
@@ -146,7 +146,7 @@ fn passing(rate: &str, burst: &str, times: impl IntoIterator<Item = u64>) -> Vec
         .into_iter()
         .map(|moment| Captured::whole(START + moment, frame.clone()))
         .collect();
-    let (_, verdicts) = replay_by_both(rate, &pcap(&packets), &plain(rate, burst));
+    let (_, verdicts) = replay_by_both(rate, &pcap(&packets), &one_limit(rate, burst));
     verdicts
         .into_iter()
         .map(|reason| reason.is_none_or(Reason::passes))
@@ -194,7 +194,7 @@ fn truncated_packets_count_with_their_wire_length() {
             kept,
         };
         let packets = vec![packet; 20];
-        let settings = plain("8kbit", "9999b");
+        let settings = one_limit("8kbit", "9999b");
         let (replay, verdicts) = replay_by_both("cut", &pcap(&packets), &settings);
         let passes: Vec<_> = verdicts
             .into_iter()
@@ -349,7 +349,7 @@ fn buckets_are_full_after_long_gaps() {
         .map(|time| Captured::whole(time, frame.clone()))
         .collect();
     let file = pcap(&packets);
-    let (_, verdicts) = replay_by_both("gaps", &file, &plain("1/s", "2"));
+    let (_, verdicts) = replay_by_both("gaps", &file, &one_limit("1/s", "2"));
     let passes = verdicts
         .iter()
         .map(|reason| reason.is_none_or(Reason::passes));
@@ -503,7 +503,7 @@ fn arp_packet_has_a_source_only_if_control_traffic_is_exempt() {
     let short = frame[..31].to_vec();
     let file = pcap(&[Captured::whole(START, frame), Captured::whole(START, short)]);
     let shown = |control| {
-        let mut settings = plain("5/s", "10");
+        let mut settings = one_limit("5/s", "10");
         settings.exempt.control = control;
         let (outcome, _) = replay(&file, &settings).unwrap();
         let sources = outcome.sources.iter();

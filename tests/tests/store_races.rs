@@ -157,9 +157,9 @@ fn table_stays_consistent_while_two_cpus_replace_entries() {
             }
             for slot in 0..keys.len() as u32 {
                 let of_limit = kernel.tables.limit(slot).unwrap().admitted.packets;
-                let of_way = kernel.tables.fast_path().unwrap();
-                let plain = of_way.by_reason[Reason::Admitted as usize].packets;
-                assert_eq!(of_limit + plain, by_reason[&Reason::Admitted]);
+                let fast_path = kernel.tables.fast_path().unwrap();
+                let by_fast_path = fast_path.by_reason[Reason::Admitted as usize].packets;
+                assert_eq!(of_limit + by_fast_path, by_reason[&Reason::Admitted]);
             }
             // Entries were replaced, and some sources found no room.
             assert!(counters.sources_removed > 50, "{counters:?}");

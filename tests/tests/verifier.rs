@@ -32,7 +32,7 @@ const ONE: u32 = 60_000;
 const SEVERAL: u32 = 260_000;
 
 /// One limit on every packet.
-fn plain() -> Settings {
+fn one_limit() -> Settings {
     settings(
         "exempt = [\"established\"]\n[[limit]]\nname = \"one\"\nkey = \"/32,/128\"\nrate = \"10mbit\"\nburst = \"1mb\"\nproof = \"syn-cookie\"\n",
     )
@@ -84,7 +84,7 @@ fn entries_of(settings: &Settings, bound: u32) {
 #[test]
 fn program_for_one_limit_is_verified() {
     need_kernel!();
-    entries_of(&plain(), ONE);
+    entries_of(&one_limit(), ONE);
 }
 
 #[test]

@@ -41,9 +41,9 @@ pub struct Row<'a> {
 }
 
 #[derive(Clone, Copy)]
-pub struct Entry<'a>(&'a [Cell<u64>; 4]);
+pub struct RowEntry<'a>(&'a [Cell<u64>; 4]);
 
-impl<'a> Shared for Entry<'a> {
+impl<'a> Shared for RowEntry<'a> {
     type Word = &'a Cell<u64>;
 
     fn word(self, index: usize) -> &'a Cell<u64> {
@@ -58,8 +58,8 @@ impl<'a> Shared for Entry<'a> {
 impl Direct for &Row<'_> {}
 
 impl<'a> Environment for &'a Row<'_> {
-    type Entry = Entry<'a>;
-    type Found = Option<Entry<'a>>;
+    type Entry = RowEntry<'a>;
+    type Found = Option<RowEntry<'a>>;
 
     fn constants(&self) -> &Constants {
         &self.constants
@@ -90,25 +90,25 @@ impl<'a> Environment for &'a Row<'_> {
         let mut places = 1..;
         let mut entries = self.entries.iter().zip(places.by_ref());
         entries
-            .find(|(entry, _)| Entry(entry).is_of(key))
+            .find(|(entry, _)| RowEntry(entry).is_of(key))
             .map_or(0, |(_, place)| place)
     }
 
     /// Charges begin with the entry that the check has found.
-    fn entry(&self, place: u32) -> Option<Entry<'a>> {
+    fn entry(&self, place: u32) -> Option<RowEntry<'a>> {
         let index = place.checked_sub(1)?;
         if let Some(meanwhile) = self.meanwhile.take() {
             meanwhile(self);
         }
-        self.entries.get(index as usize).map(Entry)
+        self.entries.get(index as usize).map(RowEntry)
     }
 
-    fn find(&self, key: &SourceKey) -> Option<Entry<'a>> {
+    fn find(&self, key: &SourceKey) -> Option<RowEntry<'a>> {
         let index = self.entry_number(key).checked_sub(1)?;
-        self.entries.get(index as usize).map(Entry)
+        self.entries.get(index as usize).map(RowEntry)
     }
 
-    fn number_of(&self, entry: Entry<'a>) -> u32 {
+    fn number_of(&self, entry: RowEntry<'a>) -> u32 {
         let mut places = 1..;
         let mut entries = self.entries.iter().zip(places.by_ref());
         let found = entries.find(|(words, _)| std::ptr::eq(*words, entry.0));

@@ -9,7 +9,7 @@ use limiter_common::{
     },
 };
 
-use crate::world::{Entry, QUOTA, Table, World};
+use crate::world::{BusEntry, QUOTA, Table, World};
 
 /// The result of a packet, or of a request of the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,14 +185,14 @@ impl Packet {
 }
 
 enum Tried<'a> {
-    Done(Outcome, Entry<'a>),
+    Done(Outcome, BusEntry<'a>),
     New,
     Lost,
     Stale,
 }
 
 /// Finds the entry of a source as the program does.
-fn find<'a>(table: &Table<'a>, tag: &SourceKey) -> Option<Entry<'a>> {
+fn find<'a>(table: &Table<'a>, tag: &SourceKey) -> Option<BusEntry<'a>> {
     let home = table.home(tag);
     if !tag.is_wide() {
         let set = table.set(home.set)?;
@@ -213,7 +213,7 @@ fn find<'a>(table: &Table<'a>, tag: &SourceKey) -> Option<Entry<'a>> {
 }
 
 /// The entry that [`table::find`] finds.
-fn entry_of<'a>(table: &Table<'a>, tag: &SourceKey, home: &Home) -> Option<Entry<'a>> {
+fn entry_of<'a>(table: &Table<'a>, tag: &SourceKey, home: &Home) -> Option<BusEntry<'a>> {
     let index = table::find(table, tag, home)?;
     Some(table.set(index / WAYS)?.at(index % WAYS))
 }

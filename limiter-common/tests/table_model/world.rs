@@ -428,13 +428,13 @@ pub struct Table<'a> {
 }
 
 #[derive(Clone, Copy)]
-pub struct Entry<'a> {
+pub struct BusEntry<'a> {
     bus: &'a dyn Bus,
     changed: &'a Cell<u64>,
     first: usize,
 }
 
-impl Entry<'_> {
+impl BusEntry<'_> {
     pub fn count(self, word: usize) {
         self.add(word, ONE_PACKET);
     }
@@ -468,7 +468,7 @@ impl Word for BusWord<'_> {
     }
 }
 
-impl<'a> Shared for Entry<'a> {
+impl<'a> Shared for BusEntry<'a> {
     type Word = BusWord<'a>;
 
     fn word(self, index: usize) -> BusWord<'a> {
@@ -509,14 +509,14 @@ impl<'a> Table<'a> {
 }
 
 impl<'a> SharedTable for Table<'a> {
-    type Entry = Entry<'a>;
+    type Entry = BusEntry<'a>;
     /// A CPU that tries again is like one that comes later.
     const LOCK_TRIES: u32 = 1;
     /// The program makes more attempts, and gives up in the same way.
     const COUNT_TRIES: u32 = 2;
 
-    fn set(&self, number: u32) -> Option<Entry<'a>> {
-        (number < self.world.sets).then_some(Entry {
+    fn set(&self, number: u32) -> Option<BusEntry<'a>> {
+        (number < self.world.sets).then_some(BusEntry {
             bus: self.bus,
             changed: self.changed,
             first: place(number, 0),

@@ -18,7 +18,7 @@ use limiter_common::{
 };
 use limiter_kernel::{
     Attachment,
-    program::{bans, raw::Raw as Plain},
+    program::{bans, raw::Raw},
     sys::clock,
 };
 use limiter_tests::{
@@ -469,17 +469,17 @@ fn many_drops_on_two_cpus_are_counted_within_one_step_per_cpu() {
             ..Banned::default()
         };
         let map = kernel.program.map_mut("BANNED").unwrap();
-        let mut counts: Array<_, Plain<Banned>> = map.try_into().unwrap();
-        counts.set(0, Plain(banned), 0).unwrap();
+        let mut counts: Array<_, Raw<Banned>> = map.try_into().unwrap();
+        counts.set(0, Raw(banned), 0).unwrap();
         let map = kernel.program.map_mut("BANS").unwrap();
-        let mut addresses: HashMap<_, Key<[u8; 16]>, Plain<PrefixBans>> = map.try_into().unwrap();
+        let mut addresses: HashMap<_, Key<[u8; 16]>, Raw<PrefixBans>> = map.try_into().unwrap();
         let address: Ipv6Addr = "::ffff:203.0.113.66".parse().unwrap();
         let key = Key::new(128, address.octets());
         let ban = PrefixBans {
             bits: 128,
             ..PrefixBans::default()
         };
-        addresses.insert(key, Plain(ban), 0).unwrap();
+        addresses.insert(key, Raw(ban), 0).unwrap();
         let cpus = thread::available_parallelism().unwrap().get().min(2);
         let barrier = Barrier::new(2);
         thread::scope(|scope| {
@@ -496,8 +496,8 @@ fn many_drops_on_two_cpus_are_counted_within_one_step_per_cpu() {
             }
         });
         let map = kernel.program.map_mut("BANS").unwrap();
-        let addresses: HashMap<_, Key<[u8; 16]>, Plain<PrefixBans>> = map.try_into().unwrap();
-        let Plain(PrefixBans { dropped, .. }) = addresses.get(&key, 0).unwrap();
+        let addresses: HashMap<_, Key<[u8; 16]>, Raw<PrefixBans>> = map.try_into().unwrap();
+        let Raw(PrefixBans { dropped, .. }) = addresses.get(&key, 0).unwrap();
         let sent = 2 * u64::from(PACKETS);
         assert!(dropped.abs_diff(sent) <= 2 * STEP, "{dropped} of {sent}");
         assert!(dropped > EXACT + STEP, "no change was counted");

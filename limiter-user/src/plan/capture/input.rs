@@ -41,12 +41,12 @@ pub(super) fn begin(name: &str, mut from: impl Read + Send + 'static) -> Result<
     let is_modified = first.starts_with(&MODIFIED);
     let reader = if is_modified {
         first[..PCAP.len()].copy_from_slice(&PCAP);
-        let plain = Plain {
+        let standard = Standard {
             from,
             begin: Cursor::new(first),
             body: 0,
         };
-        create_reader(buffer, plain)
+        create_reader(buffer, standard)
     } else {
         create_reader(buffer, Cursor::new(first).chain(from))
     };
@@ -81,8 +81,8 @@ fn unread(name: &str, why: impl std::fmt::Display) -> anyhow::Error {
     anyhow!("{name} cannot be read ({why}): name a pcap or pcapng file, or - for standard input")
 }
 
-/// Reads a big-endian "modified" pcap file as a plain one. The parser knows only little-endian ones.
-struct Plain<R> {
+/// Reads a big-endian "modified" pcap file as a standard one. The parser knows only little-endian ones.
+struct Standard<R> {
     from: R,
     /// A header that is not passed on yet.
     begin: Cursor<Vec<u8>>,
@@ -90,11 +90,11 @@ struct Plain<R> {
     body: u64,
 }
 
-impl<R: Read> Read for Plain<R> {
+impl<R: Read> Read for Standard<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        /// Bytes of a packet's header: of a modified file, and of a plain one.
+        /// Bytes of a packet's header: of a modified file, and of a standard one.
         const MODIFIED: u64 = 24;
-        const PLAIN: usize = 16;
+        const STANDARD: usize = 16;
         loop {
             let passed = self.begin.read(into)?;
             if passed > 0 || into.is_empty() {
@@ -113,7 +113,7 @@ impl<R: Read> Read for Plain<R> {
             let captured = header.get(8..).and_then(|rest| rest.first_chunk());
             self.body = captured.map_or(0, |size| u32::from_be_bytes(*size).into());
             // The interface, the protocol and the kind of the packet follow.
-            header.truncate(PLAIN);
+            header.truncate(STANDARD);
             self.begin = Cursor::new(header);
         }
     }

@@ -258,7 +258,7 @@ fn limits_in_force_are_judged_by_what_their_interface_hides() {
         settings
     };
     let [key, matching] = ["key = \"source,vlan\"", "match = { not = { vlan = 20 } }"].map(by_vlan);
-    let plain = Device {
+    let keeps_tags = Device {
         strips_vlan: Some(false),
         ..card()
     };
@@ -266,7 +266,7 @@ fn limits_in_force_are_judged_by_what_their_interface_hides() {
         (&key, card(), Mode::Native, Some(Level::Warning)),
         (&matching, card(), Mode::Generic, Some(Level::Warning)),
         (&key, card(), Mode::Tc, Some(Level::Ok)),
-        (&matching, plain, Mode::Native, Some(Level::Ok)),
+        (&matching, keeps_tags, Mode::Native, Some(Level::Ok)),
         (&file(""), card(), Mode::Native, None),
     ] {
         let finding = vlan(settings, &device, mode);

@@ -31,7 +31,7 @@ use limiter_common::{
 
 use limiter_config::key::ip;
 use new_sources::NewSources;
-use table::{Entry, Memory};
+use table::{Memory, ModelEntry};
 
 /// The model of the program.
 #[derive(Debug)]
@@ -182,8 +182,8 @@ impl Model {
 impl Direct for &Model {}
 
 impl<'a> Environment for &'a Model {
-    type Entry = Entry<'a>;
-    type Found = Option<Entry<'a>>;
+    type Entry = ModelEntry<'a>;
+    type Found = Option<ModelEntry<'a>>;
 
     fn constants(&self) -> &Constants {
         &self.config
@@ -209,7 +209,7 @@ impl<'a> Environment for &'a Model {
         found.map_or(0, |index| index + 1)
     }
 
-    fn entry(&self, number: u32) -> Option<Entry<'a>> {
+    fn entry(&self, number: u32) -> Option<ModelEntry<'a>> {
         let index = number.checked_sub(1)?;
         Some(self.set(index / WAYS)?.at(index % WAYS))
     }

@@ -52,12 +52,12 @@ impl Memory {
 
 /// An entry of the table.
 #[derive(Clone, Copy)]
-pub struct Entry<'a> {
+pub struct ModelEntry<'a> {
     line: &'a Line,
     pub way: u32,
 }
 
-impl<'a> Shared for Entry<'a> {
+impl<'a> Shared for ModelEntry<'a> {
     type Word = &'a Cell<u64>;
 
     fn word(self, index: usize) -> &'a Cell<u64> {
@@ -73,11 +73,11 @@ impl<'a> Shared for Entry<'a> {
 }
 
 impl<'a> SharedTable for &'a Model {
-    type Entry = Entry<'a>;
+    type Entry = ModelEntry<'a>;
 
-    fn set(&self, number: u32) -> Option<Entry<'a>> {
+    fn set(&self, number: u32) -> Option<ModelEntry<'a>> {
         let line = self.memory.sets.get(number as usize)?;
-        Some(Entry { line, way: 0 })
+        Some(ModelEntry { line, way: 0 })
     }
 
     fn home(&self, key: &SourceKey) -> Home {
