@@ -33,7 +33,7 @@ fn any_v4() -> impl Strategy<Value = IpNet> {
 
 fn any_net() -> impl Strategy<Value = IpNet> {
     let v6 = (any::<u128>(), 1..=128_u8).prop_map(|(bits, length)| {
-        // Global ones: none of them is an IPv4 address in IPv6 form.
+        // The addresses are global, so that none of them is an IPv4 address in IPv6 form.
         let address = Ipv6Addr::from_bits(bits | 1 << 127);
         IpNet::new(IpAddr::V6(address), length)
             .expect("a length")

@@ -201,7 +201,7 @@ fn send(hosts: &Hosts, flood: Flood, over: &AtomicBool) -> u64 {
         u32::from(!u16::from_be_bytes(place))
     });
     let mut send = |number: u64| {
-        // Each number once: the factor is odd.
+        // Each number comes once, because the factor is odd.
         let spread = (number as u32).wrapping_mul(0x9e37_79b1) & 0x0fff_ffff;
         let source = u32::from_be_bytes([16, 0, 0, 0]) + spread;
         frame[SOURCE].copy_from_slice(&source.to_be_bytes());

@@ -127,7 +127,7 @@ fn log_reports_decisions_of_one_limit() {
     );
     // The change is made to the program that logs, and to the one after it.
     hosts.run("set eth0 --shadow on");
-    // Another source: the first one may have a second chance by now.
+    // The packets have another source, because the first one may have a second chance by now.
     traffic.passed("192.0.2.9", 1);
     traffic.send(&[&cut(&hosts)]);
     expect(

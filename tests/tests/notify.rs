@@ -226,7 +226,7 @@ fn only_chosen_events_of_chosen_interfaces_are_told() {
     need_kernel!();
     let hosts = Hosts::new();
     let program = Program::keeping();
-    // Never attached: told of an interface by name, and of no other.
+    // An interface that was never attached is told of by name, and no other.
     let named = ["eth0", "--exec", program.path()];
     let _named = Notify::start(&hosts, &named);
     let other = Program::keeping();
@@ -455,7 +455,7 @@ fn webhook_that_refuses_does_not_delay_readings() {
     need_kernel!();
     let hosts = Hosts::new();
     loopback_up(&hosts.server);
-    // Port 1: nobody listens.
+    // Nobody listens on port 1.
     let options = ["eth0", "--pause", "0s", "--webhook", "http://127.0.0.1:1/"];
     let notify = Notify::start(&hosts, &options);
     eventually("the refusal", || {

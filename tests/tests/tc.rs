@@ -197,7 +197,7 @@ fn outgoing_packets_of_established_connections_are_exempt() {
         .unwrap();
     let mut byte = [0];
     for _ in 0..20 {
-        // One packet each: the peer has read the byte before the next one is sent.
+        // Each byte is a packet, because the peer has read it before the next one is sent.
         stream.write_all(b"x").unwrap();
         peer.read_exact(&mut byte).unwrap();
     }

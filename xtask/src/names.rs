@@ -104,7 +104,7 @@ impl<'a> Visit<'a> for Found {
             Ok((value, pattern, guard))
         };
         let tokens = || call.tokens.clone();
-        // Parsed here, not in the file: its parts do not live as long as the file.
+        // The arguments are parsed here, because their parts do not live as long as the file.
         let mut inner = Found {
             function: self.function.clone(),
             ..Found::default()

@@ -150,7 +150,7 @@ async fn remove(
 ) -> Result<Option<Foreign>> {
     // Another command may have made the folder for an attachment that is still to come.
     let is_empty = matches!(pinned, Ok(Pinned::Leftover)) && dir.names()?.is_empty();
-    // Opened before limiter is off: until the other program is back, neither of the two runs.
+    // The other program is opened before limiter is off, because neither of the two runs until it is back.
     let foreign = Foreign::open(dir)?;
     let is_there = match (&pinned, &foreign) {
         (Ok(Pinned::On(_, interface)), Some(foreign)) => interface.index == foreign.interface,

@@ -295,7 +295,7 @@ pub(crate) const fn next_of(frags: bool) -> &'static str {
 
 /// Id of the program at `index` of the pinned array of programs.
 pub(crate) fn next_id(folder: &Dir, index: u32) -> Result<Option<u32>> {
-    // Opened as numbers: on reads, the kernel returns the id of the program.
+    // The map is opened as numbers, because the kernel returns the id of the program on reads.
     let array: Array<_, u32> = Map::Array(open_map(folder, NEXT)?).try_into()?;
     found(array.get(&index, 0))
 }

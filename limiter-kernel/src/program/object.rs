@@ -144,7 +144,7 @@ pub fn load(
             loader.map_max_entries("REFUSED", lines(config.sets));
             loader.map_max_entries("BANS", config.bans.max(1));
             loader.map_max_entries("BANS_BY_ORIGIN", config.bans.max(1));
-            // One more: before Linux 6.13, a full trie refuses a new value for a prefix that it has.
+            // The trie has room for one more: before Linux 6.13, a full one refuses a new value for a prefix that it has.
             loader.map_max_entries("BANNED_PREFIXES", config.bans + 1);
         }
         Maps::Pinned(folder) => held.extend(pin_paths(&mut loader, &maps::MAPS, next, folder)?),

@@ -66,7 +66,7 @@ pub fn link_create(
     attach_type: u32,
     (flags, id): (u32, u32),
 ) -> io::Result<OwnedFd> {
-    // The last three: padding, and no expected revision.
+    // The last three are padding, and no expected revision.
     let mut attributes = [raw(program), interface, attach_type, flags, id, 0, 0, 0];
     bpf(BPF_LINK_CREATE, &mut attributes).map(owned)
 }

@@ -98,7 +98,7 @@ fn shares_mounts_with_init() -> bool {
 /// `is_first` decides by the inode of this thread's namespace.
 pub(crate) fn shared_with_init(kind: &str, is_first: impl Fn(u64) -> bool) -> io::Result<bool> {
     let inode = |process: &str| fs::metadata(format!("/proc/{process}/ns/{kind}")).map(|m| m.ino());
-    // Read for this thread: threads of tests are in their own namespaces.
+    // Threads have namespaces of their own in tests, so this thread's is read.
     let own = inode("thread-self")?;
     Ok(inode("1").map_or_else(|_| is_first(own), |of_init| of_init == own))
 }

@@ -121,7 +121,7 @@ proptest! {
         if history.epoch <= remembered {
             prop_assert_eq!(history.carry(word, 0), carried);
         } else {
-            // More changes than are remembered: as a bucket that was empty at the oldest remembered change.
+            // After more changes than are remembered, the bucket counts as empty at the oldest remembered change.
             let oldest = history.past[PAST_QUOTAS as usize - 1];
             let empty = time(ticks(oldest.since).wrapping_add(oldest.from.tau));
             let carried = history.carry(empty, history.epoch - remembered);

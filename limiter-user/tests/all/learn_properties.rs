@@ -148,7 +148,7 @@ fn sampling_is_uniform() {
                 let sources = (0..SOURCES).map(|n| source(number(n)));
                 let chosen = sources.filter(|source| sample.has(source)).count() as f64;
                 let expected = (SOURCES >> halvings) as f64;
-                // Twelve standard deviations: consecutive numbers may be less random than random ones.
+                // Twelve standard deviations are enough for consecutive numbers, which may be less random than others.
                 let most = 12.0 * (expected * (1.0 - expected / SOURCES as f64)).sqrt();
                 let off = (chosen - expected).abs();
                 assert!(off <= most, "round {round}, kind {kind}, {halvings}: {off}");

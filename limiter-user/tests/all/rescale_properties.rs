@@ -148,7 +148,7 @@ proptest! {
         prop_assert_eq!(after, time(start.wrapping_add(debt + empty)));
         let shared = Quota { flags: SHARED, ..new.quota };
         prop_assert_eq!(shared.corrected(after, since), None, "corrected");
-        // Without a fleet: never more tokens than an empty bucket of the old quota keeps.
+        // A bucket without a fleet never has more tokens than an empty bucket of the old quota keeps.
         let left = new.quota.left(new.quota.corrected(after, since).unwrap_or(after), since);
         prop_assert!(left <= new.quota.tau - empty.min(new.quota.tau));
     }

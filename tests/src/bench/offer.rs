@@ -163,7 +163,7 @@ impl Sender {
         barrier.wait();
         ready?;
         let before = processor_time()?;
-        // One kind after the other: a call takes half a millisecond.
+        // The kinds come one after the other, because a call takes half a millisecond.
         for (kind, frame) in &self.frames {
             let mut flow = self.flow.get(&0, 0)?;
             flow[HEADER_SUM] = header_sum(frame);

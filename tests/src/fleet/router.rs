@@ -52,7 +52,7 @@ impl Router {
             .iter()
             .map(|(source, host)| format!("{source} : \"host{host}\""))
             .collect();
-        // One transaction: no packet meets the map between the two commands.
+        // The commands are one transaction, so no packet meets the map between them.
         self.nft(&format!(
             "flush map netdev router pinned\nadd element netdev router pinned {{ {} }}",
             all.join(", ")

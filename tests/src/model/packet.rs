@@ -251,7 +251,7 @@ fn seen_length(length: Option<usize>) -> Field<u32> {
 fn payload(bytes: &[u8], begin: usize, length: Option<usize>, behind: &Transport) -> Payload {
     let length = length.unwrap_or(usize::MAX);
     let rest = bytes.get(begin..).unwrap_or_default();
-    // Units of eight bytes: see `received`.
+    // The length is in units of eight bytes, as in `received`.
     let length = match behind.place {
         Field::Is(Place::First) => begin + length.saturating_sub(begin) / 8 * 8,
         _ => length,

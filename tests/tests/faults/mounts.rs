@@ -52,7 +52,7 @@ impl Machine {
             ("mnt", CloneFlags::CLONE_NEWNS),
         ];
         let enter = || {
-            // Opened first: /proc is another one then.
+            // The files are opened first, because /proc is another one afterwards.
             let files = kinds.map(|(kind, flag)| {
                 let file = File::open(format!("/proc/{}/ns/{kind}", self.init)).unwrap();
                 (file, flag)

@@ -121,7 +121,7 @@ fn rows_of_others_are_bounded_and_not_shown() {
         "INSERT INTO limiter.entries SELECT 'edge', 'deny', i, 'x', 1 FROM generate_series(8, {PREFIXES}) i"
     ));
     let is_full = |error: &Error| matches!(error, Error::ListFull(list, _) if list == "deny");
-    // Just full: an existing prefix needs no room.
+    // The list is just full, and an existing prefix needs no room.
     assert_eq!(store.try_edit(&edit).unwrap(), 1);
     assert!(is_full(
         &store.try_edit(&add(&["203.0.113.0/24"], None)).unwrap_err()

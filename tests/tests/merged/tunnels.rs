@@ -75,7 +75,7 @@ fn compare(hosts: &Hosts, place: &str, hosts_of: [&Host; 2], destination: IpAddr
     let [sender, receiver] = hosts_of;
     // To a peer that polls, veth does not count Ethernet headers.
     let header = if place == "eth0" { 14 } else { 0 };
-    // Both at one time: neighbours are asked for now and then.
+    // Both are read at one time, because neighbours are asked for now and then.
     let counts = || loop {
         let both = (seen(hosts, place), sent(sender));
         if seen(hosts, place) == both.0 {

@@ -192,7 +192,7 @@ where
     let ended = Arc::clone(&error);
     let mut task = JoinSet::new();
     task.spawn(async move {
-        // Lives until the error is known: then the client is told that the connection is closed.
+        // The connection lives until the error is known, because its end tells the client that it is closed.
         let mut connection = pin!(connection);
         if let Err(error) = connection.as_mut().await {
             let _ = ended.set(error);

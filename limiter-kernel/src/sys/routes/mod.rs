@@ -57,7 +57,7 @@ struct Found {
 impl Routes {
     /// Those that matter for packets that arrive on `interface`.
     pub fn read(interface: &Interface) -> Result<Self> {
-        // A runtime of its own: some callers have none. The thread is in the caller's network namespace.
+        // The thread has a runtime of its own, because some callers have none. It is in the caller's network namespace.
         let read = thread::scope(|scope| scope.spawn(|| read::all(interface)).join());
         let Ok(read) = read else {
             let stopped = io::Error::other("the thread stopped");

@@ -36,7 +36,7 @@ impl Clock {
             self.times.earliest_by = self.times.earliest_by.max(latest - time);
         } else if time - latest > GAP_MAX + DAY {
             self.times.long_gaps += 1;
-            // Whole days: windows of fixed length begin at the same time of a day.
+            // Windows of fixed length begin at the same time of a day, so only whole days are removed.
             self.removed += (time - latest - GAP_MAX) / DAY * DAY;
         }
         let latest = latest.max(time);
