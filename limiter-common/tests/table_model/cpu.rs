@@ -9,7 +9,10 @@ use limiter_common::{
     },
 };
 
-use crate::world::{BusEntry, QUOTA, Table, World};
+use crate::{
+    table::{BusEntry, Table},
+    world::{QUOTA, World},
+};
 
 /// The result of a packet, or of a request of the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

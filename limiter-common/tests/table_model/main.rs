@@ -6,6 +6,7 @@ mod cpu;
 mod explore;
 mod memory;
 mod scene;
+mod table;
 mod world;
 
 mod changing;

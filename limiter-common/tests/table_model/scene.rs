@@ -14,7 +14,8 @@ use crate::{
     },
     explore::{Body, Bus, Explored, Rules, explore},
     memory::Machine,
-    world::{BURST, COST, START, Table, World},
+    table::Table,
+    world::{BURST, COST, START, World},
 };
 
 /// The work of a CPU.

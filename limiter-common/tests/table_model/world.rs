@@ -1,26 +1,22 @@
 //! A small table in the model's memory: [`limiter_common::table`] over a few words.
 
-use std::cell::Cell;
-
 use limiter_common::{
     arithmetic::{
         bucket::{TICK_SHIFT, ticks},
         quota::Quota,
     },
     table::{
-        Home, OVERFLOW_WIDTH, Overflow, SETS_OF_PAIR, SETS_OF_SOURCE, Seed, SharedTable, WAYS,
+        OVERFLOW_WIDTH, Overflow, SETS_OF_PAIR, SETS_OF_SOURCE, Seed, WAYS,
         entry::{
-            ADDRESS, COUNTER_SHIFT, ONE_PACKET, OVER, PASSED, Shared, TAT, epoch_in, is_taken,
-            slot_in, with_epoch,
+            ADDRESS, COUNTER_SHIFT, OVER, PASSED, Shared, TAT, epoch_in, is_taken, with_epoch,
         },
         key::{IPV4, IPV6, SourceKey, ipv4_words},
         word::Word,
     },
 };
 
-use crate::{explore::Bus, memory::Access};
-
-const WORDS: usize = 4;
+/// Words of an entry.
+pub const WORDS: usize = 4;
 const SET: usize = WAYS as usize * WORDS;
 /// Destination port of the IPv4 packets.
 const PORT: u32 = 53;
@@ -68,14 +64,14 @@ pub struct World {
     /// Number of each set's sources in sets that the table lacks.
     hidden: [u64; 4],
     /// True if held entries are counted too. Explorations are shorter without the count.
-    is_counted: bool,
+    pub is_counted: bool,
 }
 
-const SEED: Seed = Seed::KNOWN;
+pub const SEED: Seed = Seed::KNOWN;
 
 /// Sets of the complete table: as many as one source may be in, and one more pair. The model has only the first of
 /// them.
-const WHOLE: u32 = SETS_OF_SOURCE + SETS_OF_PAIR;
+pub const WHOLE: u32 = SETS_OF_SOURCE + SETS_OF_PAIR;
 
 impl World {
     const fn of(sets: u32) -> Self {
@@ -137,11 +133,11 @@ impl World {
     }
 
     /// The word with the counts of all sets.
-    fn counts(self) -> usize {
+    pub fn counts(self) -> usize {
         self.sets as usize * SET
     }
 
-    fn lock(self, set: u32) -> usize {
+    pub fn lock(self, set: u32) -> usize {
         self.counts() + 1 + set as usize
     }
 
@@ -173,7 +169,7 @@ impl World {
     }
 
     /// The word that counts the held entries.
-    fn held(self) -> usize {
+    pub fn held(self) -> usize {
         self.lock(self.sets)
     }
 
@@ -371,7 +367,7 @@ impl World {
     }
 }
 
-fn place(set: u32, way: u32) -> usize {
+pub fn place(set: u32, way: u32) -> usize {
     set as usize * SET + way as usize * WORDS
 }
 
@@ -412,154 +408,5 @@ impl Shared for Seen<'_> {
             first: self.first | WORDS,
             ..self
         }
-    }
-}
-
-/// The table, as a program of one epoch sees it.
-#[derive(Clone, Copy)]
-pub struct Table<'a> {
-    pub bus: &'a dyn Bus,
-    pub world: World,
-    pub epoch: u32,
-    /// Number of the owner of the bucket that this CPU changed last; see [`World::number_of`].
-    pub changed: &'a Cell<u64>,
-    /// Number of sources that this CPU has removed.
-    pub removed: &'a Cell<u64>,
-}
-
-#[derive(Clone, Copy)]
-pub struct BusEntry<'a> {
-    bus: &'a dyn Bus,
-    changed: &'a Cell<u64>,
-    first: usize,
-}
-
-impl BusEntry<'_> {
-    pub fn count(self, word: usize) {
-        self.add(word, ONE_PACKET);
-    }
-}
-
-/// A word of the model's memory.
-#[derive(Clone, Copy)]
-pub struct BusWord<'a> {
-    bus: &'a dyn Bus,
-    place: usize,
-    /// Gets the number of the owner of a changed TAT.
-    changed: Option<&'a Cell<u64>>,
-}
-
-impl Word for BusWord<'_> {
-    fn load(self) -> u64 {
-        self.bus.access(self.place, Access::Load)
-    }
-    fn swap(self, expected: u64, new: u64) -> bool {
-        let found = self.bus.access(self.place, Access::Swap { expected, new });
-        if let (true, Some(changed)) = (found != 0, self.changed) {
-            changed.set(found - 1);
-        }
-        found != 0
-    }
-    fn store(self, value: u64) {
-        self.bus.access(self.place, Access::Store(value));
-    }
-    fn add(self, amount: u64) {
-        self.bus.access(self.place, Access::Add(amount));
-    }
-}
-
-impl<'a> Shared for BusEntry<'a> {
-    type Word = BusWord<'a>;
-
-    fn word(self, index: usize) -> BusWord<'a> {
-        BusWord {
-            bus: self.bus,
-            place: self.first + index,
-            changed: (index == TAT).then_some(self.changed),
-        }
-    }
-    fn next(self) -> Self {
-        Self {
-            first: self.first | WORDS,
-            ..self
-        }
-    }
-}
-
-impl<'a> Table<'a> {
-    fn word(&self, place: usize) -> BusWord<'a> {
-        BusWord {
-            bus: self.bus,
-            place,
-            changed: None,
-        }
-    }
-
-    fn count_held(&self, amount: u64) {
-        if self.world.is_counted {
-            self.word(self.world.held()).add(amount);
-        }
-    }
-
-    /// Converts a TAT of `epoch` to the quota of this program; none if `epoch` is later.
-    pub fn on_present(&self, epoch: u32, word: u64) -> Option<u64> {
-        let behind = self.epoch.wrapping_sub(epoch);
-        (behind.cast_signed() >= 0).then(|| word + CHANGE * u64::from(behind))
-    }
-}
-
-impl<'a> SharedTable for Table<'a> {
-    type Entry = BusEntry<'a>;
-    /// A CPU that tries again is like one that comes later.
-    const LOCK_TRIES: u32 = 1;
-    /// The program makes more attempts, and gives up in the same way.
-    const COUNT_TRIES: u32 = 2;
-
-    fn set(&self, number: u32) -> Option<BusEntry<'a>> {
-        (number < self.world.sets).then_some(BusEntry {
-            bus: self.bus,
-            changed: self.changed,
-            first: place(number, 0),
-        })
-    }
-    fn home(&self, tag: &SourceKey) -> Home {
-        SEED.home(tag, WHOLE)
-    }
-    fn overflow_word(&self, set: u32) -> Option<(BusWord<'a>, u32)> {
-        Some((self.word(self.world.counts()), set * OVERFLOW_WIDTH))
-    }
-    fn lock_word(&self, set: u32) -> Option<BusWord<'a>> {
-        Some(self.word(self.world.lock(set)))
-    }
-    fn sets(&self) -> u32 {
-        self.world.sets
-    }
-    /// Every limit has room.
-    fn reserve(&self, tag: &SourceKey) -> bool {
-        self.count_held(tag.entries().into());
-        true
-    }
-    fn release(&self, _: u32, entries: u32) {
-        self.count_held(u64::from(entries).wrapping_neg());
-    }
-    fn has_room(&self, _: &SourceKey) -> bool {
-        true
-    }
-    fn hand(&self) -> u32 {
-        0
-    }
-    fn count_removed(&self) {
-        self.removed.set(self.removed.get() + 1);
-    }
-    fn full_for(&self, over: u64, word: u64, now: u64) -> Option<u64> {
-        if slot_in(over) == GONE {
-            return Some(u64::MAX);
-        }
-        let word = self.on_present(epoch_in(over, self.epoch), word)?;
-        QUOTA.full_for(word, now)
-    }
-    fn is_quiet(&self, over: u64, word: u64, packets: u64, now: u64) -> bool {
-        let on_present = epoch_in(over, self.epoch) == self.epoch;
-        slot_in(over) != GONE && on_present && QUOTA.is_quiet(word, packets, now)
     }
 }

@@ -1,39 +1,26 @@
 //! Bans: from the command on, no packet of a banned source passes until the ban ends, whatever else changes.
 
+mod allowed;
+mod drops;
 mod kept;
 mod origins;
 
 use std::{
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
-    sync::Barrier,
-    thread::{self, sleep},
+    net::{IpAddr, Ipv4Addr},
+    thread::sleep,
     time::{Duration, Instant},
 };
 
-use aya::maps::{Array, HashMap, lpm_trie::Key};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-use limiter_common::{
-    abi::{Banned, CLOCK_KERNEL, PrefixBans},
-    policy::ban::{EXACT, STEP},
-};
-use limiter_kernel::{
-    Attachment,
-    program::{bans, raw::Raw},
-    sys::clock,
-};
+use limiter_kernel::{Attachment, program::bans, sys::clock};
 use limiter_tests::{
-    cpus::{alone, pin_to},
     effort::repetitions,
-    engine::Kernel,
     files::Folder,
     hosts::{CLIENT, Hosts, SERVER, on},
     need, need_kernel, number,
-    packet::Frame,
-    settings,
-    test_run::test_run,
     traffic::{Traffic, udp},
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// One limit for everything: the fast path.
 const FAST: &str = "attach eth0 --rate 1000000 --burst 1000000";
@@ -184,71 +171,6 @@ fn ban_that_has_ended_does_not_hide_one_around_it() {
     assert_eq!(check["ban"]["prefix"], "10.0.0.0/8", "{check}");
     hosts.run("unban eth0 10.0.0.0/8");
     assert!(!is_banned(&hosts, "10.1.2.3"));
-}
-
-/// An allowed network protects its addresses from bans of programs, not from those by hand.
-#[test]
-fn allowed_network_protects_from_bans_of_programs() {
-    need_kernel!();
-    let hosts = Hosts::new();
-    hosts.run("attach eth0 --rate 1000000 --burst 1000000 --allow 198.51.100.0/24 --allow 2001:db8:5::/48");
-    for (source, network) in [
-        ("198.51.100.7", "198.51.100.0/25"),
-        ("2001:db8:5::7", "2001:db8:5::/64"),
-    ] {
-        for banned in [source, network] {
-            let ban = hosts.limiter(&format!("ban eth0 {banned} --origin list"));
-            assert!(ban.stderr.contains("still passes eth0"), "{ban:?}");
-            assert!(!is_banned(&hosts, source), "{source}, {banned}");
-        }
-        // One by hand around a ban of a program is found.
-        let ban = hosts.limiter(&format!("ban eth0 {network}"));
-        assert!(ban.stderr.contains("made by hand"), "{ban:?}");
-        assert!(is_banned(&hosts, source), "{source}");
-        hosts.run(&format!("unban eth0 {network}"));
-        assert!(!is_banned(&hosts, source), "{source}");
-        hosts.run("allow remove eth0 198.51.100.0/24 2001:db8:5::/48");
-        assert!(is_banned(&hosts, source), "{source}");
-        hosts.run("allow add eth0 198.51.100.0/24 2001:db8:5::/48");
-    }
-}
-
-#[test]
-fn allowed_prefix_that_is_as_long_or_longer_wins_over_a_ban() {
-    need_kernel!();
-    let hosts = Hosts::new();
-    hosts.attach_file(FULL);
-    for (ban, source, passes) in [
-        ("10.1.0.0/16", "10.1.2.3", true),
-        ("10.0.0.0/8", "10.1.2.3", true),
-        ("10.1.2.0/24", "10.1.2.3", false),
-        ("10.1.2.3", "10.1.2.3", false),
-        ("2001:db8:1::/48", "2001:db8:1::7", true),
-        ("2001:db8:1:2::/64", "2001:db8:1:2::7", false),
-        ("2001:db8::/32", "2001:db8:1::7", true),
-    ] {
-        let outcome = hosts.limiter(&format!("ban eth0 {ban}"));
-        outcome.expect(0);
-        assert_eq!(
-            outcome.stderr.contains("still passes eth0"),
-            passes,
-            "{outcome:?}"
-        );
-        assert_eq!(is_banned(&hosts, source), !passes, "{ban}");
-        let check = hosts.json(&["check", "eth0", source, "--json"]);
-        assert_eq!(
-            check["listed"],
-            if passes { "allow" } else { "ban" },
-            "{ban}"
-        );
-        hosts.run(&format!("unban eth0 {ban}"));
-    }
-    hosts.run("deny add eth0 10.1.2.3");
-    hosts.run("ban eth0 10.1.2.3");
-    let drops = [reason(&hosts, "deny"), reason(&hosts, "ban")];
-    assert!(is_banned(&hosts, "10.1.2.3"));
-    let after = [reason(&hosts, "deny"), reason(&hosts, "ban")];
-    assert_eq!(after, [drops[0], drops[1] + 3], "the ban comes first");
 }
 
 #[test]
@@ -406,101 +328,6 @@ fn bans_drop_nothing_and_count_nothing_in_shadow() {
         assert_eq!(traffic.passed("203.0.113.66", 7), 7, "{way}");
         assert_eq!(dropped(&hosts, "203.0.113.66"), 5, "{way}");
         assert_eq!(number(&hosts.status()["would_drop"]["packets"]), 7, "{way}");
-    }
-}
-
-#[test]
-fn few_drops_are_counted_exactly_and_shown_by_ban() {
-    need_kernel!();
-    let hosts = Hosts::new();
-    hosts.run(FAST);
-    hosts.run(&[
-        "ban",
-        "eth0",
-        "203.0.113.66",
-        "--for",
-        "500s",
-        "--reason",
-        "ssh brute force",
-    ]);
-    hosts.run("ban eth0 198.51.100.0/24 2001:db8:bad::/48");
-    let traffic = Traffic::new(&hosts);
-    for (source, sent) in [
-        ("198.51.100.1", 300),
-        ("198.51.100.2", 400),
-        ("203.0.113.66", 37),
-        ("2001:db8:bad::7", EXACT),
-    ] {
-        assert_eq!(traffic.passed(source, sent), 0, "{source}");
-    }
-    let text = hosts.run("check eth0 203.0.113.66");
-    let words = [
-        "  203.0.113.66 banned for 8m ",
-        " more by hand: ssh brute force\n    37 dropped by it\n",
-    ];
-    assert!(words.iter().all(|words| text.contains(words)), "{text}");
-    hosts.run("ban eth0 203.0.113.66");
-    assert_eq!(dropped(&hosts, "203.0.113.66"), 37, "renewed");
-    let bans = hosts.json("bans eth0 --json");
-    let row = |row: &Value| json!([row["prefix"], row["dropped_packets"]]);
-    let rows: Vec<_> = bans["bans"].as_array().unwrap().iter().map(row).collect();
-    let wanted = [
-        json!(["198.51.100.0/24", 700]),
-        json!(["203.0.113.66", 37]),
-        json!(["2001:db8:bad::/48", EXACT]),
-    ];
-    assert_eq!(rows, wanted, "{bans}");
-}
-
-#[test]
-fn many_drops_on_two_cpus_are_counted_within_one_step_per_cpu() {
-    need_kernel!();
-    let _alone = alone();
-    const PACKETS: u32 = 200_003;
-    let source: IpAddr = [203, 0, 113, 66].into();
-    for file in [
-        "rate = \"1/h\"",
-        "rate = \"1/h\"\nmatch = { protocol = \"udp\" }",
-    ] {
-        let text = format!("[[limit]]\nname = \"one\"\n{file}\n");
-        let mut kernel = Kernel::with_clock(&settings(&text), CLOCK_KERNEL);
-        let banned = Banned {
-            counts: [1, 0],
-            ..Banned::default()
-        };
-        let map = kernel.program.map_mut("BANNED").unwrap();
-        let mut counts: Array<_, Raw<Banned>> = map.try_into().unwrap();
-        counts.set(0, Raw(banned), 0).unwrap();
-        let map = kernel.program.map_mut("BANS").unwrap();
-        let mut addresses: HashMap<_, Key<[u8; 16]>, Raw<PrefixBans>> = map.try_into().unwrap();
-        let address: Ipv6Addr = "::ffff:203.0.113.66".parse().unwrap();
-        let key = Key::new(128, address.octets());
-        let ban = PrefixBans {
-            bits: 128,
-            ..PrefixBans::default()
-        };
-        addresses.insert(key, Raw(ban), 0).unwrap();
-        let cpus = thread::available_parallelism().unwrap().get().min(2);
-        let barrier = Barrier::new(2);
-        thread::scope(|scope| {
-            for cpu in 0..2 {
-                let (kernel, barrier) = (&kernel, &barrier);
-                scope.spawn(move || {
-                    pin_to(cpu % cpus);
-                    let mut packet = Frame::from(source).bytes();
-                    barrier.wait();
-                    let program = kernel.program.fd().unwrap();
-                    let run = test_run(program, &mut packet, 0, PACKETS).unwrap();
-                    assert_eq!(run.action, 1, "XDP_DROP");
-                });
-            }
-        });
-        let map = kernel.program.map_mut("BANS").unwrap();
-        let addresses: HashMap<_, Key<[u8; 16]>, Raw<PrefixBans>> = map.try_into().unwrap();
-        let Raw(PrefixBans { dropped, .. }) = addresses.get(&key, 0).unwrap();
-        let sent = 2 * u64::from(PACKETS);
-        assert!(dropped.abs_diff(sent) <= 2 * STEP, "{dropped} of {sent}");
-        assert!(dropped > EXACT + STEP, "no change was counted");
     }
 }
 

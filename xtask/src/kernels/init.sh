@@ -142,9 +142,9 @@ target watch "events" watch_reports_drops_of_several_limits_and_lists
 target watch_write "bytes of packets" drops_are_written_with_their_first_bytes_reason_and_limit
 target tc "network stack: outgoing packets, merged packets, tun, WireGuard" \
     outgoing_packets_are_limited_by_destination \
-    merged_packets_count_as_the_packets_they_were \
+    merged::merged_packets_count_as_the_packets_they_were \
     packets_without_ethernet_headers_are_limited_in_both_directions \
-    wireguard_is_limited_in_both_directions
+    wireguard::wireguard_is_limited_in_both_directions
 longest=1400
 target tunnels "tunnels: IPsec, WireGuard, ipip, sit, ip6tnl, GRE, fou, tun"
 target merged "merged packets: options, extension headers, tunnels, SCTP" \

@@ -1,13 +1,14 @@
 //! In the network stack (tc), the same limits hold: exactly, in both directions, for packets without Ethernet headers, and
 //! for packets that offload has merged.
 
+mod merged;
+mod wireguard;
+
 use std::{
     fs,
-    io::{IoSlice, Read, Write},
+    io::{Read, Write},
     net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
-    os::fd::AsRawFd,
     process::{Command, Stdio},
-    thread,
     time::Duration,
 };
 
@@ -26,7 +27,6 @@ use limiter_tests::{
     traffic::{Traffic, udp},
     tun::Tun,
 };
-use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrIn, sendmsg};
 
 const SILENCE: Duration = Duration::from_millis(200);
 const STRANGER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 9));
@@ -44,6 +44,7 @@ macro_rules! need_tcx {
         }
     };
 }
+use need_tcx;
 
 #[test]
 fn incoming_packets_are_limited_exactly_through_changes_and_trials() {
@@ -299,104 +300,6 @@ fn packets_without_ethernet_headers_are_limited_in_both_directions() {
     );
 }
 
-/// Sends `packets` UDP packets of 100 bytes each as one merged one.
-fn send_merged(socket: &UdpSocket, packets: usize) {
-    let payload = vec![0x5a; 100 * packets];
-    let destination = SockaddrIn::new(192, 0, 2, 1, 9);
-    let segments = [ControlMessage::UdpGsoSegments(&100)];
-    let data = [IoSlice::new(&payload)];
-    sendmsg(
-        socket.as_raw_fd(),
-        &data,
-        &segments,
-        MsgFlags::empty(),
-        Some(&destination),
-    )
-    .unwrap();
-}
-
-#[test]
-fn merged_packets_count_as_the_packets_they_were() {
-    need_tcx!();
-    let hosts = Hosts::new();
-    let frame = 14 + 20 + 8 + 100;
-    let send = |merged| {
-        on(&hosts.client, || {
-            let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
-            (0..merged).for_each(|_| send_merged(&socket, 10));
-            for _ in 0..20 {
-                socket.send_to(&[0; 100], "192.0.2.1:9").unwrap();
-            }
-        });
-    };
-    for (line, burst) in [
-        ("--rate 1/h --burst 25", 25),
-        // 505 frames of 142 bytes.
-        ("--rate 8bit --burst 71710b", 505),
-    ] {
-        hosts.run(&format!("attach eth0 --hook tc {line}"));
-        let merged = burst / 10 + 2;
-        send(merged);
-        let packets = |verdict: &str| number(&hosts.status()[verdict]["packets"]);
-        eventually("all packets are seen", || {
-            packets("seen") == 10 * merged + 20
-        });
-        let status = hosts.status();
-        assert_eq!(packets("passed"), burst, "{line}");
-        assert_eq!(number(&status["passed"]["bytes"]), burst * frame, "{line}");
-        let of_limit = &status["limits"][0]["passed"];
-        assert_eq!(number(&of_limit["packets"]), burst, "{line}");
-        hosts.run("detach eth0");
-    }
-    let police = "filter add dev eth0 ingress matchall action police pkts_rate 10 pkts_burst 25 conform-exceed drop/ok";
-    for line in ["qdisc add dev eth0 clsact", police] {
-        if tool(&hosts.server, &format!("tc {line}"), "").is_none() {
-            eprintln!("this kernel has no police to compare with");
-            return;
-        }
-    }
-    let socket = on(&hosts.server, || UdpSocket::bind((SERVER, 9)).unwrap());
-    socket.set_read_timeout(Some(SILENCE)).unwrap();
-    // Its bucket is empty at first.
-    thread::sleep(Duration::from_secs(3));
-    send(4);
-    let passed = std::iter::from_fn(|| socket.recv(&mut [0; 128]).ok()).count();
-    println!("police, for comparison: burst 25, {passed} of 4 × 10 and 20 packets passed");
-}
-
-#[test]
-fn download_is_limited_by_destination() {
-    need_tcx!();
-    let hosts = Hosts::new();
-    for host in [&hosts.server, &hosts.client] {
-        ip(&host.namespace, "link set lo up");
-    }
-    hosts.run("attach eth0:out --rate 40mbit --burst 200kb");
-    let listener = on(&hosts.server, || {
-        TcpListener::bind((SERVER, 7_000)).unwrap()
-    });
-    let serving = thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let block = vec![0x5a; 1 << 16];
-        while stream.write_all(&block).is_ok() {}
-    });
-    let mut stream = on(&hosts.client, || {
-        TcpStream::connect((SERVER, 7_000)).unwrap()
-    });
-    let mut block = vec![0; 1 << 16];
-    let start = std::time::Instant::now();
-    let mut read = 0;
-    while start.elapsed() < Duration::from_secs(3) {
-        read += stream.read(&mut block).unwrap();
-    }
-    let most = 200_000.0 + 40e6 / 8.0 * start.elapsed().as_secs_f64();
-    drop(stream);
-    serving.join().unwrap();
-    let read = read as f64;
-    assert!(read < most, "{read} of {most}");
-    assert!(read > most / 10.0, "{read} of {most}");
-}
-
 #[test]
 fn program_runs_at_its_place_among_others() {
     need_tcx!();
@@ -460,66 +363,4 @@ fn tool(host: &Host, line: &str, input: &str) -> Option<String> {
         let text = String::from_utf8(output.stdout).ok()?;
         output.status.success().then(|| text.trim().to_owned())
     })
-}
-
-#[test]
-fn wireguard_is_limited_in_both_directions() {
-    need_tcx!();
-    let hosts = Hosts::new();
-    let (server, client) = (&hosts.server, &hosts.client);
-    if tool(server, "ip link add wg0 type wireguard", "").is_none() {
-        eprintln!("this kernel has no WireGuard");
-        return;
-    }
-    tool(client, "ip link add wg0 type wireguard", "").unwrap();
-    let keys = [server, client].map(|host| {
-        let secret = tool(host, "wg genkey", "").unwrap();
-        let public = tool(host, "wg pubkey", &secret).unwrap();
-        (secret, public)
-    });
-    for (host, own, peer, inside, outside) in [
-        (server, &keys[0], &keys[1], "10.8.0.1", "192.0.2.2"),
-        (client, &keys[1], &keys[0], "10.8.0.2", "192.0.2.1"),
-    ] {
-        let peer = format!(
-            "peer {} endpoint {outside}:51820 allowed-ips 0.0.0.0/0",
-            peer.1
-        );
-        let set = format!("wg set wg0 listen-port 51820 private-key /proc/self/fd/0 {peer}");
-        tool(host, &set, &own.0).unwrap();
-        ip(&host.namespace, &format!("addr add {inside}/24 dev wg0"));
-        ip(&host.namespace, "link set wg0 up");
-    }
-    let socket = on(server, || UdpSocket::bind("10.8.0.1:9").unwrap());
-    socket
-        .set_read_timeout(Some(Duration::from_secs(2)))
-        .unwrap();
-    let mut buffer = [0; 64];
-    let send = |count| {
-        on(client, || {
-            let socket = UdpSocket::bind("10.8.0.2:0").unwrap();
-            (0..count).for_each(|_| drop(socket.send_to(b"hello", "10.8.0.1:9")));
-        });
-    };
-    // The first packet waits for the handshake.
-    send(1);
-    assert!(socket.recv(&mut buffer).is_ok());
-    hosts.run("attach wg0 --rate 1/h --burst 5");
-    send(20);
-    assert_eq!(
-        std::iter::from_fn(|| socket.recv(&mut buffer).ok()).count(),
-        5
-    );
-    hosts.run("attach wg0:out --rate 1/h --burst 3");
-    let answers = on(client, || UdpSocket::bind("10.8.0.2:9").unwrap());
-    answers
-        .set_read_timeout(Some(Duration::from_secs(2)))
-        .unwrap();
-    for _ in 0..20 {
-        let _ = socket.send_to(b"hello", "10.8.0.2:9");
-    }
-    assert_eq!(
-        std::iter::from_fn(|| answers.recv(&mut buffer).ok()).count(),
-        3
-    );
 }

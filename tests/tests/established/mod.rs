@@ -4,37 +4,32 @@
 //! The tests count dropped packets instead of measuring time: the packets of the flood that were sent, minus those that
 //! arrived.
 
+mod matched;
+mod uncharged;
+
 use std::{
-    collections::HashMap,
     fs,
-    io::{Read, Write},
+    io::{Read as _, Write as _},
     net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket},
     thread,
     time::{Duration, Instant},
 };
 
 use limiter_common::{
-    abi::counters::LimitCounters,
     policy::{
         PacketInfo,
         connection::{KNOWN_FOR, Lookup},
-        verdict::Reason,
     },
-    table::{
-        Seed,
-        key::{Address, SourceKey},
-    },
+    table::key::Address,
 };
-use limiter_tests::testbed::Host;
 use limiter_tests::{
     cpus::pin_to,
-    engine::Kernel,
     eventually,
     hosts::{CLIENT, CLIENT_IPV6, Hosts, SERVER, SERVER_IPV6, on},
     need_kernel, number,
     packet::{Ends, Segment},
     raw::Raw,
-    settings,
+    testbed::Host,
 };
 
 const SILENCE: Duration = Duration::from_millis(100);
@@ -390,283 +385,4 @@ fn has_connection(hosts: &Hosts, port: u16) -> bool {
         });
         tables.iter().any(|table| table.lines().any(open))
     })
-}
-
-#[test]
-fn established_packets_leave_the_bucket_full() {
-    need_kernel!();
-    for (server, client) in FAMILIES {
-        let hosts = Hosts::of_both_families();
-        let (receiver, from) = connected_udp(&hosts, server, client);
-        let connection = ends(
-            &hosts,
-            from.local_addr().unwrap(),
-            receiver.local_addr().unwrap(),
-        );
-        let mut stranger = connection;
-        stranger.from.set_port(stranger.from.port() ^ 1);
-        hosts.run("attach eth0 --rate 1/h --burst 10 --exempt established");
-        let (exempt, charged) = (connection.udp(b"data"), stranger.udp(b"data"));
-        for (situation, frame, count, wanted) in [
-            ("exempt, while the bucket is full", &exempt, 30, (30, 0)),
-            ("charged: the bucket is full", &charged, 11, (0, 1)),
-            ("exempt, while the bucket is empty", &exempt, 7, (7, 0)),
-        ] {
-            assert_eq!(offer(&hosts, frame, count), wanted, "{situation}");
-        }
-        let status = hosts.limiter("status eth0").stdout;
-        assert!(status.contains("  passes   37 established"), "{status}");
-        for _ in 0..37 {
-            receiver.recv(&mut [0; 16]).expect("all datagrams arrive");
-        }
-    }
-}
-
-/// A packet of the connected source, to the connected socket or to another one, or a packet of another source.
-fn some_packet(rng: &mut fastrand::Rng, connection: Ends) -> (Vec<u8>, bool) {
-    let strange = connection.at(connection.from.port(), NEVER_SENT);
-    match rng.u8(0..8) {
-        0..4 => (connection.udp(b"data"), true),
-        4..6 => (strange.udp(b"data"), false),
-        _ => {
-            let mut other = strange;
-            other.from.set_ip(match other.from.ip() {
-                IpAddr::V4(_) => IpAddr::V4([192, 0, 2, rng.u8(..)].into()),
-                IpAddr::V6(_) => IpAddr::V6((rng.u128(..) >> 64 | 0x2001 << 112).into()),
-            });
-            (other.udp(b"data"), false)
-        }
-    }
-}
-
-/// Counters of each limit, and of each source: packets passed, and packets over the limit.
-fn figures(kernel: &Kernel, limits: u32) -> (Vec<LimitCounters>, HashMap<SourceKey, (u64, u64)>) {
-    let of_sources = kernel.tables.sets.sources();
-    let counts = of_sources.map(|(key, source)| (key, (source.passed, source.refused)));
-    let of_limits = (0..limits).map(|slot| kernel.tables.limit(slot).unwrap());
-    (of_limits.collect(), counts.collect())
-}
-
-/// One program has the exemption and sees all packets. The other has none, and sees only the packets that do not belong
-/// to the connection. Both give these packets equal verdicts, and end with equal counters.
-#[test]
-fn established_packets_change_no_bucket_and_no_limit_counter() {
-    need_kernel!();
-    const PACKETS: u32 = 1_500;
-    let limits = [
-        "name = 'source'\nrate = '3/s'\nburst = 4",
-        "name = 'network'\nkey = '/24,/48'\nrate = '6/s'\nburst = 9",
-        "name = 'quiet'\nkey = 'interface'\nshadow = true\nrate = '2/s'\nburst = 2",
-        "name = 'port'\nmatch = { protocol = 'udp', destination_port = 7 }\nrate = '2/s'\nburst = 3",
-    ];
-    let (mut exempt, mut others) = (0, [0_u32; Reason::ALL.len()]);
-    for (number, (server, client)) in (0..8).zip(FAMILIES.into_iter().cycle()) {
-        let mut rng = fastrand::Rng::with_seed(number);
-        let mut some = limits.to_vec();
-        rng.shuffle(&mut some);
-        // A single limit takes the fast path.
-        some.truncate([4, 4, 3, 1][number as usize / 2]);
-        let limits = some.len() as u32;
-        let text: String = (some.iter())
-            .map(|limit| format!("[[limit]]\n{}\n", limit.replace('\'', "\"")))
-            .collect();
-        let text = format!("max_sources = 512\nnew_sources = \"20/m\"\n{text}");
-        let hosts = Hosts::of_both_families();
-        let (receiver, from) = connected_udp(&hosts, server, client);
-        let connection = ends(
-            &hosts,
-            from.local_addr().unwrap(),
-            receiver.local_addr().unwrap(),
-        );
-        on(&hosts.server, || {
-            // Each CPU has its own lease of new sources.
-            pin_to(0);
-            let mut settings = settings(&text);
-            let seed = Seed([rng.u64(..), rng.u64(..), rng.u64(..), rng.u64(..)]);
-            let without = Kernel::seeded(&settings, seed);
-            settings.exempt.established = true;
-            let kernel = Kernel::seeded(&settings, seed);
-            let mut now = 1_000_000_000_000;
-            for _ in 0..PACKETS {
-                now += rng.u64(0..400_000_000);
-                let (frame, is_of_connection) = some_packet(&mut rng, connection);
-                let reason = kernel.offer(&frame, now);
-                if is_of_connection {
-                    // A packet that no limit matches counts as unlimited instead of exempt.
-                    exempt += u32::from(reason == Reason::Established);
-                    let is_free = matches!(reason, Reason::Established | Reason::Unlimited);
-                    assert!(is_free, "{reason:?}: {text}");
-                } else {
-                    others[reason as usize] += 1;
-                    assert_eq!(reason, without.offer(&frame, now), "{text}");
-                }
-            }
-            assert_eq!(
-                figures(&kernel, limits),
-                figures(&without, limits),
-                "{text}"
-            );
-        });
-    }
-    assert!(exempt > 100, "{exempt} packets were exempt");
-    for reason in [
-        Reason::Admitted,
-        Reason::WouldDrop,
-        Reason::Limit,
-        Reason::NewSource,
-    ] {
-        assert!(others[reason as usize] > 100, "{reason:?}: {others:?}");
-    }
-}
-
-/// A file with `established` exempt, a limit `all` on everything else, and one on packets of connections.
-fn bounded(rate: &str, burst: u32) -> String {
-    format!(
-        "interfaces = [\"eth0\"]\nexempt = [\"established\"]\n\
-         [[limit]]\nname = \"all\"\nmatch = {{ protocol = \"udp\" }}\nrate = \"1/h\"\nburst = 3\n\
-         [[limit]]\nname = \"connections\"\nmatch = {{ established = true }}\nrate = \"{rate}\"\nburst = {burst}\n"
-    )
-}
-
-/// The packets that each of the limits `all` and `connections` has admitted and dropped.
-fn by_limit(hosts: &Hosts) -> [[u64; 2]; 2] {
-    let limits = &hosts.status()["limits"];
-    ["all", "connections"].map(|name| {
-        let of_name = |limit: &&serde_json::Value| limit["name"] == name;
-        let limit = limits.as_array().unwrap().iter().find(of_name).unwrap();
-        ["passed", "dropped"].map(|figure| number(&limit[figure]["packets"]))
-    })
-}
-
-/// A sender that forges the five-tuple of a connection gets what its limit admits, and takes nothing from other limits.
-#[test]
-fn flood_in_the_five_tuple_of_a_connection_is_bounded() {
-    need_kernel!();
-    for (server, client) in FAMILIES {
-        let hosts = Hosts::of_both_families();
-        let (receiver, from) = connected_udp(&hosts, server, client);
-        let connection = ends(
-            &hosts,
-            from.local_addr().unwrap(),
-            receiver.local_addr().unwrap(),
-        );
-        let (own, other) = (
-            connection.udp(b"flood"),
-            connection
-                .at(NEVER_SENT, receiver.local_addr().unwrap().port())
-                .udp(b"flood"),
-        );
-        hosts.attach_file(&bounded("1/h", 5));
-        assert_eq!(offer(&hosts, &own, 20), (0, 15), "{client}");
-        assert_eq!(offer(&hosts, &other, 20), (0, 17), "{client}");
-        assert_eq!(by_limit(&hosts), [[3, 17], [5, 15]]);
-        receiver.set_read_timeout(Some(SILENCE)).unwrap();
-        let received = (0..20)
-            .filter(|_| receiver.recv(&mut [0; 16]).is_ok())
-            .count();
-        assert_eq!(received, 5);
-
-        // Without the exemption, both limits apply. A limit on other packets leaves connections alone.
-        let text = bounded("1/h", 5).replace("exempt = [\"established\"]\n", "");
-        hosts.run("detach eth0");
-        hosts.attach_file(&text);
-        assert_eq!(offer(&hosts, &own, 20), (0, 17), "{client}");
-        assert_eq!(by_limit(&hosts)[0], [3, 17]);
-        hosts.run("detach eth0");
-        hosts.attach_file(
-            &text
-                .replace("established = true", "established = false")
-                .replace("burst = 3", "burst = 30"),
-        );
-        assert_eq!(offer(&hosts, &own, 20), (0, 0), "{client}");
-        assert_eq!(by_limit(&hosts), [[20, 0], [0, 0]]);
-        assert_eq!(offer(&hosts, &other, 9), (0, 4), "{client}");
-    }
-}
-
-/// A later fragment shows no ports: both limits are charged for it.
-#[test]
-fn later_fragments_are_charged_to_limits_on_connections_and_on_others() {
-    need_kernel!();
-    let hosts = Hosts::of_both_families();
-    let (receiver, from) = connected_udp(&hosts, SERVER, CLIENT);
-    let connection = ends(
-        &hosts,
-        from.local_addr().unwrap(),
-        receiver.local_addr().unwrap(),
-    );
-    let mut fragment = connection.udp(&[0x5a; 64]);
-    fragment[20..22].copy_from_slice(&8_u16.to_be_bytes());
-    hosts.attach_file(&bounded("1/h", 50));
-    assert_eq!(offer(&hosts, &fragment, 20), (0, 17));
-    assert_eq!(by_limit(&hosts), [[3, 17], [3, 0]]);
-}
-
-/// A connection gets its bucket even while a flood of new sources has used up the new-source limit.
-#[test]
-fn connection_needs_no_token_of_the_new_source_limit() {
-    need_kernel!();
-    let hosts = Hosts::of_both_families();
-    // The limit on connections has a token of its own for one source, so the second connection would lack one.
-    let sockets = FAMILIES.map(|(server, client)| connected_udp(&hosts, server, client));
-    hosts.attach_file(&format!(
-        "new_sources = \"1/h\"\nnew_sources_burst = 1\nsecond_chance = false\n{}",
-        bounded("1/h", 50)
-    ));
-    let wire = Raw::open(&hosts.client);
-    for number in 1..=50 {
-        let from = SocketAddr::new([198, 51, 100, number].into(), 40_000);
-        wire.send(&ends(&hosts, from, SocketAddr::new(SERVER, NEVER_SENT)).udp(b"flood"));
-    }
-    eventually("the new-source limit is used up", || {
-        number(&hosts.status()["drops"]["new_source"]["packets"]) > 30
-    });
-    for (receiver, from) in &sockets {
-        let connection = ends(
-            &hosts,
-            from.local_addr().unwrap(),
-            receiver.local_addr().unwrap(),
-        );
-        assert_eq!(offer(&hosts, &connection.udp(b"data"), 20), (0, 0));
-    }
-    assert_eq!(by_limit(&hosts)[1], [40, 0]);
-}
-
-/// A download is not affected by a generous limit on connections, and a flood in its five-tuple is held to it.
-#[test]
-fn download_passes_the_limit_on_connections_and_a_flood_does_not() {
-    need_kernel!();
-    const MOST: f64 = 4_000.0;
-    for (_, client) in FAMILIES {
-        let hosts = Hosts::of_both_families();
-        small_buffers(&hosts.server);
-        small_buffers(&hosts.client);
-        let listener = on(&hosts.client, || TcpListener::bind((client, 0))).unwrap();
-        let address = listener.local_addr().unwrap();
-        let since = Instant::now();
-        hosts.attach_file(&bounded("1k/s", 4_000));
-        let connect = || TcpStream::connect_timeout(&address, PATIENCE);
-        let stream = on(&hosts.server, connect).expect("the connection opens");
-        let (mut peer, from) = listener.accept().unwrap();
-        peer.set_write_timeout(Some(PATIENCE)).unwrap();
-        let download = thread::spawn({
-            let receiver = stream.try_clone().unwrap();
-            || read_all(receiver)
-        });
-        (0..DOWNLOAD / CHUNK).for_each(|_| peer.write_all(&[0x5a; CHUNK]).unwrap());
-        let [_, [admitted, _]] = by_limit(&hosts);
-        assert!(admitted >= DOWNLOAD as u64 / SEGMENT / 2, "{admitted}");
-        assert_eq!(hosts.status()["dropped"]["packets"], 0);
-
-        let flood = ends(&hosts, address, from).tcp(Segment::Data);
-        let (established, dropped) = offer(&hosts, &flood, 12_000);
-        assert_eq!(established, 0);
-        let [_, [admitted, of_connections]] = by_limit(&hosts);
-        assert!(admitted as f64 <= MOST + 1e3 * since.elapsed().as_secs_f64());
-        assert!(dropped > 0 && of_connections >= dropped, "{dropped}");
-        // The connection goes on.
-        peer.shutdown(Shutdown::Write).unwrap();
-        assert_eq!(download.join().unwrap(), DOWNLOAD, "{client}");
-        drop(stream);
-    }
 }
