@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod adaptive;
+pub mod bans;
 pub mod burst;
 mod changed_meaning;
 pub mod compile;

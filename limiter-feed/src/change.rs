@@ -3,9 +3,10 @@
 use std::{collections::BTreeSet, time::Instant};
 
 use ipnet::IpNet;
+use limiter_config::bans::{Edit, Own, OwnBan, Wish};
 
 use crate::{
-    host::{Edit, Host, Own, Present},
+    host::{Host, Present},
     source::Wanted,
 };
 
@@ -41,20 +42,25 @@ pub fn difference(
         left.and_then(|left| left.try_into().ok())
             .unwrap_or(u64::MAX)
     };
-    let wishes = wanted.iter();
-    let wishes = wishes.map(|(prefix, (ends, reason))| (*prefix, left(*ends), reason));
-    let add = wishes.filter(|(prefix, left, _)| {
-        let own = own.get(prefix);
-        own.is_none_or(|(own, throttles)| {
-            !is_right(*own, *left) || *throttles != throttled.contains(prefix)
+    let add = wanted.iter().filter_map(|(prefix, wanted)| {
+        let ban = OwnBan {
+            left: left(wanted.ends),
+            is_throttle: throttled.contains(prefix),
+        };
+        let stays = own
+            .get(prefix)
+            .is_some_and(|own| is_right(own.left, ban.left) && own.is_throttle == ban.is_throttle);
+        (!stays).then(|| Wish {
+            prefix: *prefix,
+            ban,
+            reason: wanted.reason.clone(),
         })
     });
-    let add = add.map(|(prefix, left, reason)| {
-        let throttles = throttled.contains(&prefix);
-        (prefix, left, reason.clone(), throttles)
-    });
     let remove = own.keys().filter(|prefix| !wanted.contains_key(prefix));
-    (add.collect(), remove.copied().collect())
+    Edit {
+        add: add.collect(),
+        remove: remove.copied().collect(),
+    }
 }
 
 /// The size of a change on an interface.
@@ -105,15 +111,18 @@ pub fn plan(
     is_right: impl Fn(u64, u64) -> bool,
 ) -> Result<(Edit, Size), String> {
     let edit = difference(own, wanted, throttled, is_right);
-    let new = edit.0.iter().filter(|ban| !own.contains_key(&ban.0));
+    let new = edit
+        .add
+        .iter()
+        .filter(|wish| !own.contains_key(&wish.prefix));
     let added = new.count();
     let size = Size {
         interface: interface.to_owned(),
         added,
-        renewed: edit.0.len() - added,
-        removed: edit.1.len(),
+        renewed: edit.add.len() - added,
+        removed: edit.remove.len(),
     };
-    if added as u64 > edit.1.len() as u64 + room {
+    if added as u64 > edit.remove.len() as u64 + room {
         return Err(format!(
             "{interface} has room for {room} bans more of feeds, and {} has {}: attach again with a larger --max-bans (a part is kept for `ban`, fail2ban and a fleet), or use a shorter list",
             source,
@@ -124,15 +133,14 @@ pub fn plan(
 }
 
 /// Changes the bans on an interface, a part at a time.
-pub async fn change(
-    host: &mut impl Host,
-    interface: &str,
-    (mut add, mut remove): Edit,
-) -> Result<(), String> {
-    while !add.is_empty() || !remove.is_empty() {
-        let add = add.split_off(add.len().saturating_sub(AT_ONCE));
-        let remove = remove.split_off(remove.len().saturating_sub(AT_ONCE));
-        host.change(interface, (add, remove)).await?;
+pub async fn change(host: &mut impl Host, interface: &str, mut edit: Edit) -> Result<(), String> {
+    while !edit.is_empty() {
+        let Edit { add, remove } = &mut edit;
+        let part = Edit {
+            add: add.split_off(add.len().saturating_sub(AT_ONCE)),
+            remove: remove.split_off(remove.len().saturating_sub(AT_ONCE)),
+        };
+        host.change(interface, part).await?;
     }
     Ok(())
 }
@@ -140,6 +148,7 @@ pub async fn change(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::WantedBan;
 
     #[test]
     fn ends_follow_decisions_and_lists_are_renewed_early_enough() {
@@ -166,10 +175,14 @@ mod tests {
     fn short_room_is_for_local_decisions_then_for_bans_in_force() {
         let net = |number: u8| IpNet::from(std::net::IpAddr::from([192, 0, 2, number]));
         let wanted: Wanted = (1..=9)
-            .map(|number| (net(number), (None, String::new())))
+            .map(|number| (net(number), WantedBan::default()))
             .collect();
         // 8 and 9 are in force, 5 is decided here.
-        let own: Own = [8, 9].map(|number| (net(number), (1, false))).into();
+        let ban = OwnBan {
+            left: 1,
+            is_throttle: false,
+        };
+        let own: Own = [8, 9].map(|number| (net(number), ban)).into();
         let local = BTreeSet::from([net(5)]);
         for (most, expected) in [
             (0, &[][..]),

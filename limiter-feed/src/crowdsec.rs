@@ -8,8 +8,8 @@ use std::{
 use ipnet::IpNet;
 
 use crate::{
-    parse::{self, Decisions},
-    source::{All, Failed, Fetched, Source, Wanted},
+    parse::{self, Decided, Decisions},
+    source::{All, Failed, Fetched, Source, Wanted, WantedBan},
     unconfirmed::CONFIRMED,
 };
 
@@ -114,29 +114,34 @@ impl Decisions {
                 wanted.remove(&prefix);
             }
         }
-        for (prefix, time, reason) in self.new {
-            if throttled.remove(&prefix) {
-                wanted.remove(&prefix);
+        for ban in self.new {
+            if throttled.remove(&ban.prefix) {
+                wanted.remove(&ban.prefix);
             }
-            add(wanted, prefix, time, reason);
+            add(wanted, ban);
         }
-        for (prefix, time, reason) in self.throttles {
-            if throttled.contains(&prefix) || !wanted.contains_key(&prefix) {
-                throttled.insert(prefix);
-                add(wanted, prefix, time, reason);
+        for throttle in self.throttles {
+            if throttled.contains(&throttle.prefix) || !wanted.contains_key(&throttle.prefix) {
+                throttled.insert(throttle.prefix);
+                add(wanted, throttle);
             }
         }
     }
 }
 
 /// Adds a ban, or makes its end later.
-fn add(wanted: &mut Wanted, prefix: IpNet, time: Duration, mut reason: String) {
+fn add(wanted: &mut Wanted, decided: Decided) {
+    let Decided {
+        prefix,
+        time,
+        mut reason,
+    } = decided;
     reason.retain(|character| !character.is_control());
     let cut = (0..=REASON.min(reason.len())).rfind(|index| reason.is_char_boundary(*index));
     reason.truncate(cut.unwrap_or(0));
     let ends = Some(Instant::now() + time);
-    let (end, _) = wanted.entry(prefix).or_insert((ends, reason));
-    *end = ends.max(*end);
+    let ban = (wanted.entry(prefix)).or_insert(WantedBan { ends, reason });
+    ban.ends = ends.max(ban.ends);
 }
 
 #[cfg(test)]
@@ -146,7 +151,13 @@ mod tests {
     #[test]
     fn ban_of_a_prefix_counts_more_than_its_throttle() {
         let net: IpNet = "192.0.2.7/32".parse().expect("a prefix");
-        let hour = || vec![(net, Duration::from_secs(3_600), "x".to_owned())];
+        let hour = || {
+            vec![Decided {
+                prefix: net,
+                time: Duration::from_secs(3_600),
+                reason: "x".to_owned(),
+            }]
+        };
         let (mut wanted, mut throttled) = (Wanted::new(), BTreeSet::new());
         for (new, throttles, deleted, throttles_deleted, is_wanted, is_throttled) in [
             (vec![], hour(), vec![], vec![], true, true),

@@ -7,11 +7,12 @@ use std::{
 };
 
 use ipnet::IpNet;
+use limiter_config::bans::{Edit, Own};
 use tokio::{sync::Mutex, time::timeout};
 
 use crate::{
     Settings, change,
-    host::{Host, Own, Present, ReadAs, State},
+    host::{Host, Present, ReadAs, State},
     http::{Access, Servers},
     left_out::{LeftOut, Reason},
     protected::{Protected, show},
@@ -30,8 +31,12 @@ const GRACE: Duration = Duration::from_secs(1);
 /// The longest error, in characters.
 const LINE: usize = 400;
 
-/// A number of bans, and the first of them.
-type SomeBans = (u64, Option<IpNet>);
+/// Bans without effect.
+#[derive(Default)]
+struct Idle {
+    count: u64,
+    first: Option<IpNet>,
+}
 
 /// A feed.
 #[derive(Debug)]
@@ -259,7 +264,11 @@ impl<H: Host> Feed<H> {
         for (interface, own) in self.host.own(&self.settings.interfaces).await?.own {
             let own: Vec<_> = own?.own.into_keys().collect();
             removed += own.len();
-            change::change(&mut self.host, &interface, (Vec::new(), own)).await?;
+            let edit = Edit {
+                remove: own,
+                ..Edit::default()
+            };
+            change::change(&mut self.host, &interface, edit).await?;
         }
         Ok(removed)
     }
@@ -289,19 +298,22 @@ impl<H: Host> Feed<H> {
         found.protected.add(servers, "the feed's own source");
         let allowed = self.allowed(&found.protected);
         let mut result = Ok(());
-        // The most of all interfaces: an entry counts once.
-        let (mut idle, mut unlimited) = (SomeBans::default(), SomeBans::default());
+        // An entry counts once, so those of the interface with the most are counted.
+        let (mut idle, mut unlimited) = (Idle::default(), Idle::default());
         for (interface, present) in found.own {
             let brought = match present {
                 Ok(present) => {
                     let on_allow = on_allow(&allowed, &present.allowed);
-                    if on_allow.0 > idle.0 {
+                    if on_allow.count > idle.count {
                         idle = on_allow;
                     }
                     if let Some(first) = self.wishes.throttled.first()
                         && !present.has_throttle
                     {
-                        unlimited = (self.wishes.throttled.len() as u64, Some(*first));
+                        unlimited = Idle {
+                            count: self.wishes.throttled.len() as u64,
+                            first: Some(*first),
+                        };
                     }
                     self.bring_one(&interface, &present, &allowed).await
                 }
@@ -310,8 +322,10 @@ impl<H: Host> Feed<H> {
             result = result.and(brought);
         }
         for (reason, found) in [(Reason::Allowed, idle), (Reason::Throttle, unlimited)] {
-            if let (count, Some(first)) = found {
-                LeftOut::add_many(&mut self.state.left_out, reason, count, || show(&first));
+            if let Some(first) = found.first {
+                LeftOut::add_many(&mut self.state.left_out, reason, found.count, || {
+                    show(&first)
+                });
             }
         }
         // Other bans may end, and leave room.
@@ -400,15 +414,18 @@ impl<H: Host> Feed<H> {
 }
 
 /// The wanted bans without effect, because the allow list has all of their addresses: their number, and the first of them.
-fn on_allow(wanted: &Wanted, allowed: &[IpNet]) -> SomeBans {
+fn on_allow(wanted: &Wanted, allowed: &[IpNet]) -> Idle {
     if allowed.is_empty() {
-        return SomeBans::default();
+        return Idle::default();
     }
     let allowed: BTreeSet<_> = allowed.iter().copied().collect();
     let is_on_allow = |prefix: &&IpNet| around(prefix).any(|around| allowed.contains(&around));
     let mut found = wanted.keys().filter(is_on_allow);
     let first = found.next().copied();
-    (found.count() as u64 + u64::from(first.is_some()), first)
+    Idle {
+        count: found.count() as u64 + u64::from(first.is_some()),
+        first,
+    }
 }
 
 #[cfg(test)]

@@ -1,14 +1,10 @@
 //! The host of a feed, as the feed sees it.
 
-use std::collections::HashMap;
-
 use ipnet::IpNet;
+use limiter_config::bans::{Edit, Own};
 use serde::{Deserialize, Serialize};
 
 use crate::{LeftOut, Protected};
-
-/// The bans of a feed's origin on an interface, with the milliseconds until they end, and true if they throttle.
-pub type Own = HashMap<IpNet, (u64, bool)>;
 
 /// The bans on an interface, as a feed must know them.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -25,13 +21,6 @@ pub struct Present {
 
 /// The bans by interface, or why they cannot be read.
 pub type OwnBy = Vec<(String, Result<Present, String>)>;
-
-/// A ban to add or renew: its prefix, milliseconds until it ends, its reason, and true if it throttles its sources instead
-/// of dropping their packets.
-pub type Wish = (IpNet, u64, String, bool);
-
-/// A change of bans: those to add or renew, and those to remove.
-pub type Edit = (Vec<Wish>, Vec<IpNet>);
 
 /// The bans in force, and the addresses that must not be banned.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

@@ -22,7 +22,7 @@ mod wishes;
 
 pub use change::difference;
 pub use feed::Feed;
-pub use host::{Edit, Found, Host, Own, OwnBy, Present, ReadAs, State};
+pub use host::{Found, Host, OwnBy, Present, ReadAs, State};
 pub use left_out::{LeftOut, Reason};
 pub use limiter_lists::Options;
 pub use list::{Entries, list};
@@ -30,4 +30,4 @@ pub use parse::{bannable, decisions};
 pub use protected::Protected;
 pub use settings::Settings;
 pub use socket::Dial;
-pub use source::Wanted;
+pub use source::{Wanted, WantedBan};

@@ -91,13 +91,24 @@ impl Decision {
     }
 }
 
+/// A ban or a throttle that CrowdSec has decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decided {
+    /// The prefix.
+    pub prefix: IpNet,
+    /// The time until it ends.
+    pub time: Duration,
+    /// The scenario.
+    pub reason: String,
+}
+
 /// Changes of CrowdSec's decisions.
 #[derive(Debug, Default, PartialEq)]
 pub struct Decisions {
-    /// New bans, with their time and scenario.
-    pub new: Vec<(IpNet, Duration, String)>,
+    /// New bans.
+    pub new: Vec<Decided>,
     /// New throttles.
-    pub throttles: Vec<(IpNet, Duration, String)>,
+    pub throttles: Vec<Decided>,
     /// Bans that have ended.
     pub deleted: Vec<IpNet>,
     /// Throttles that have ended.
@@ -120,12 +131,19 @@ pub fn decisions(answer: &[u8]) -> Result<Decisions, String> {
         }
         let banned = decision.banned();
         match banned.and_then(|banned| Ok((banned, time.ok_or(Reason::Invalid)?))) {
-            Ok(((net, true), time)) => read.throttles.push((net, time, decision.scenario)),
-            Ok(((net, false), time)) => {
-                if !is_of_others(&decision.origin) {
-                    read.local.insert(net);
+            Ok(((prefix, throttles), time)) => {
+                let new = match throttles {
+                    true => &mut read.throttles,
+                    false => &mut read.new,
+                };
+                new.push(Decided {
+                    prefix,
+                    time,
+                    reason: decision.scenario,
+                });
+                if !throttles && !is_of_others(&decision.origin) {
+                    read.local.insert(prefix);
                 }
-                read.new.push((net, time, decision.scenario));
             }
             Err(why) => LeftOut::add(&mut read.left_out, why, || decision.text()),
         }
@@ -201,32 +219,21 @@ mod tests {
         ],"deleted":null}"#;
         let read = decisions(answer.as_bytes()).unwrap();
         let net = |net: &str| net.parse().unwrap();
+        let decided = |prefix, seconds, reason: &str| Decided {
+            prefix: net(prefix),
+            time: Duration::from_secs(seconds),
+            reason: reason.to_owned(),
+        };
         assert_eq!(
             read.new,
             [
-                (
-                    net("192.0.2.7/32"),
-                    Duration::from_secs(14_398),
-                    "manual 'ban'".to_owned()
-                ),
-                (
-                    net("2001:db8::/32"),
-                    Duration::from_secs(60),
-                    "x".to_owned()
-                ),
-                (
-                    net("198.51.100.7/32"),
-                    Duration::from_secs(7_200),
-                    "x".to_owned()
-                ),
+                decided("192.0.2.7/32", 14_398, "manual 'ban'"),
+                decided("2001:db8::/32", 60, "x"),
+                decided("198.51.100.7/32", 7_200, "x"),
             ]
         );
         assert!(read.deleted.is_empty());
-        let hour = Duration::from_secs(3_600);
-        assert_eq!(
-            read.throttles,
-            [(net("192.0.2.10/32"), hour, "x".to_owned())]
-        );
+        assert_eq!(read.throttles, [decided("192.0.2.10/32", 3_600, "x")]);
         let local: Vec<_> = read.local.iter().copied().collect();
         assert_eq!(local, [net("192.0.2.7/32"), net("198.51.100.7/32")]);
         let left_out: Vec<_> = read.left_out.iter().map(LeftOut::text).collect();

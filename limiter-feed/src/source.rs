@@ -23,8 +23,17 @@ use crate::{
     settings::{Settings, is_url},
 };
 
-/// The wanted bans, with their ends, if they have one, and their reasons.
-pub type Wanted = BTreeMap<IpNet, (Option<Instant>, String)>;
+/// The wanted bans, by prefix.
+pub type Wanted = BTreeMap<IpNet, WantedBan>;
+
+/// A wanted ban.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WantedBan {
+    /// Its end, if it has one.
+    pub ends: Option<Instant>,
+    /// Its reason.
+    pub reason: String,
+}
 
 /// News from a source.
 #[derive(Debug)]
@@ -154,8 +163,12 @@ impl Source {
         for (prefix, ends_in) in read.prefixes {
             let own = ends_in.and_then(|time| now.checked_add(time));
             all.own_ends.extend(own.map(|own| (prefix, own)));
-            let ends = own.map_or(ends, |own| own.min(ends));
-            all.wanted.insert(prefix, (Some(ends), String::new()));
+            let ends = Some(own.map_or(ends, |own| own.min(ends)));
+            let ban = WantedBan {
+                ends,
+                ..WantedBan::default()
+            };
+            all.wanted.insert(prefix, ban);
         }
         Ok(Fetched::All(all))
     }

@@ -31,7 +31,7 @@ impl Unconfirmed {
     ) {
         let mut lacking = BTreeMap::new();
         for (prefix, ban) in known {
-            let is_over = ban.0.is_some_and(|ends| ends <= asked);
+            let is_over = ban.ends.is_some_and(|ends| ends <= asked);
             if is_over || ended.contains(&prefix) || new.contains_key(&prefix) {
                 continue;
             }
@@ -63,6 +63,7 @@ impl Unconfirmed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::WantedBan;
 
     /// Full answers one after the other, at these seconds, and what is wanted after each of them.
     #[test]
@@ -72,8 +73,11 @@ mod tests {
         let net = |last: u8| IpNet::from(std::net::IpAddr::from([192, 0, 2, last]));
         let ban = |last: u8| {
             // One of them ends by itself.
-            let ends = second(if last == 9 { 40 } else { 4_000 });
-            (net(last), (Some(ends), String::new()))
+            let ban = WantedBan {
+                ends: Some(second(if last == 9 { 40 } else { 4_000 })),
+                ..WantedBan::default()
+            };
+            (net(last), ban)
         };
         let mut unconfirmed = Unconfirmed::default();
         let mut known: Wanted = [1, 2, 3, 9].map(ban).into();

@@ -7,12 +7,13 @@ use std::{
 };
 
 use ipnet::IpNet;
+use limiter_config::bans::Own;
 
 use crate::{
     Settings, coverage,
-    host::{Own, OwnBy, ReadAs},
+    host::{OwnBy, ReadAs},
     left_out::LeftOut,
-    source::{All, Fetched, Wanted},
+    source::{All, Fetched, Wanted, WantedBan},
     unconfirmed::Unconfirmed,
 };
 
@@ -53,15 +54,15 @@ impl Wishes {
         match news {
             Fetched::All(all) => self.take_all(all, own, asked, settings)?,
             Fetched::Same(ends) => {
-                for (prefix, (end, _)) in &mut self.wanted {
+                for (prefix, ban) in &mut self.wanted {
                     let own = self.own_ends.get(prefix);
-                    *end = Some(own.map_or(ends, |own| ends.min(*own)));
+                    ban.ends = Some(own.map_or(ends, |own| ends.min(*own)));
                 }
             }
             Fetched::Changes(changes) => {
                 let (mut new, mut throttled) = (self.wanted.clone(), self.throttled.clone());
-                for (prefix, ..) in changes.new.iter().chain(&changes.throttles) {
-                    self.unconfirmed.confirm(prefix);
+                for decided in changes.new.iter().chain(&changes.throttles) {
+                    self.unconfirmed.confirm(&decided.prefix);
                 }
                 for more in &changes.left_out {
                     let first = || more.first.clone();
@@ -107,12 +108,14 @@ impl Wishes {
             let mut known = self.wanted.clone();
             let reported: BTreeSet<_> = new.keys().copied().collect();
             let mut throttles = self.throttled.clone();
-            for (prefix, (left, is_throttle)) in read.flat_map(|(_, present)| &present.own) {
-                if *is_throttle && !known.contains_key(prefix) {
+            for (prefix, own) in read.flat_map(|(_, present)| &present.own) {
+                if own.is_throttle && !known.contains_key(prefix) {
                     throttles.insert(*prefix);
                 }
-                let ends = now.checked_add(Duration::from_millis(*left));
-                known.entry(*prefix).or_insert((ends, String::new()));
+                known.entry(*prefix).or_insert_with(|| WantedBan {
+                    ends: now.checked_add(Duration::from_millis(own.left)),
+                    ..WantedBan::default()
+                });
             }
             self.unconfirmed.keep(&mut new, known, &ended, asked);
             let is_kept = |prefix: &&IpNet| new.contains_key(prefix) && !reported.contains(prefix);
@@ -155,7 +158,7 @@ impl Wishes {
     /// Drops the bans that have ended at the time `now`.
     pub fn drop_ended(&mut self, now: Instant) {
         self.wanted
-            .retain(|_, (ends, _)| ends.is_none_or(|ends| ends > now));
+            .retain(|_, ban| ban.ends.is_none_or(|ends| ends > now));
         self.unconfirmed.retain(&self.wanted);
         self.local.retain(|prefix| self.wanted.contains_key(prefix));
         self.throttled
@@ -197,7 +200,13 @@ mod tests {
         let [soon, later] = [100, 200].map(|seconds| now + Duration::from_secs(seconds));
         let [timed, kept]: [IpNet; 2] =
             ["192.0.2.1/32", "192.0.2.2/32"].map(|net| net.parse().expect("a prefix"));
-        let wish = |net, ends| (net, (Some(ends), String::new()));
+        let wish = |net, ends| {
+            let ban = WantedBan {
+                ends: Some(ends),
+                ..WantedBan::default()
+            };
+            (net, ban)
+        };
         let all = All {
             wanted: [wish(timed, soon), wish(kept, soon)].into(),
             own_ends: [(timed, soon)].into(),
@@ -208,7 +217,7 @@ mod tests {
             let taken = wishes.take(news, &Vec::new(), now, &settings);
             assert_eq!(taken, Ok(()));
         }
-        let ends = |net| wishes.wanted[net].0;
+        let ends = |net| wishes.wanted[net].ends;
         assert_eq!((ends(&timed), ends(&kept)), (Some(soon), Some(later)));
     }
 }

@@ -10,8 +10,8 @@ use std::{
 };
 
 use ipnet::IpNet;
-use limiter_config::lists::BANS;
-use limiter_feed::{Edit, Found, Host, Present, Protected, State, Wanted, bannable, difference};
+use limiter_config::{bans::Edit, lists::BANS};
+use limiter_feed::{Found, Host, Present, Protected, State, Wanted, bannable, difference};
 use limiter_kernel::{Attachment, Error, Result, ops};
 use serde::de::DeserializeOwned;
 
@@ -143,7 +143,7 @@ pub async fn bring(interface: &str, origin: &str, mut wanted: Wanted) -> Result<
     let own = ops::bans::of(&attachment, origin)?.0;
     let edit = difference(&own, &wanted, &BTreeSet::new(), is_right);
     // The agent may not know yet that the host has ceased to share bans, which it then keeps.
-    if !attachment.record.settings.shares(BANS) || edit.0.is_empty() && edit.1.is_empty() {
+    if !attachment.record.settings.shares(BANS) || edit.is_empty() {
         return Ok(left_out);
     }
     change(interface, origin, edit, &protected).await?;

@@ -2,8 +2,10 @@
 
 use std::{collections::HashMap, fs};
 
+use limiter_config::bans::OwnBan;
+
 use super::*;
-use crate::host::{Edit, Found, Own};
+use crate::host::Found;
 
 /// A host whose second interface may be off.
 #[derive(Default)]
@@ -33,9 +35,8 @@ impl Host for Fake {
 
     async fn change(&mut self, interface: &str, edit: Edit) -> Result<(), String> {
         let bans = &mut self.bans[usize::from(interface == "two")];
-        let added = edit.0.into_iter();
-        bans.extend(added.map(|(prefix, left, _, throttles)| (prefix, (left, throttles))));
-        bans.retain(|prefix, _| !edit.1.contains(prefix));
+        bans.extend(edit.add.into_iter().map(|wish| (wish.prefix, wish.ban)));
+        bans.retain(|prefix, _| !edit.remove.contains(prefix));
         Ok(())
     }
 
@@ -93,7 +94,11 @@ async fn dry_run_says_what_it_would_change_and_changes_nothing() {
     let text = format!("list = '{}'", path.display());
     let settings = Settings::parse(&text).expect("valid");
     let mut feed = Feed::new(settings, Access::default(), Fake::default());
-    feed.host.bans[1].insert("198.51.100.7/32".parse().expect("a prefix"), (5_000, false));
+    let ban = OwnBan {
+        left: 5_000,
+        is_throttle: false,
+    };
+    feed.host.bans[1].insert("198.51.100.7/32".parse().expect("a prefix"), ban);
     feed.dry_run();
     let before = feed.state().clone();
     assert_eq!(feed.round().await, Ok(()));

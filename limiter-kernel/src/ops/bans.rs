@@ -1,10 +1,13 @@
 //! The bans of one origin: those of an attachment, and changes.
 
-use std::{collections::HashMap, time::Duration};
+use std::time::Duration;
 
 use ipnet::IpNet;
 use limiter_common::abi::{Ban, rules::ON_ALLOW};
-use limiter_config::lists::THROTTLED;
+use limiter_config::{
+    bans::{Edit, Own, OwnBan},
+    lists::THROTTLED,
+};
 
 use crate::{
     Attachment, Error, Result,
@@ -74,13 +77,6 @@ pub(super) fn restore(program: &Program, kept: &[Kept], most: u32) -> Result<()>
     Ok(())
 }
 
-/// A ban to add or renew: its prefix, milliseconds until it ends (`u64::MAX`: it has no end), its reason, and true if it
-/// throttles its sources instead of dropping their packets.
-pub type Wish = (IpNet, u64, String, bool);
-
-/// The bans of an origin, each with the milliseconds until it ends, and true if it throttles.
-pub type Own = HashMap<IpNet, (u64, bool)>;
-
 /// The bans of `origin` on an attachment, and the room for more.
 pub fn of(attachment: &Attachment, origin: &str) -> Result<(Own, u64)> {
     let now = clock::now()?;
@@ -92,9 +88,14 @@ pub fn of(attachment: &Attachment, origin: &str) -> Result<(Own, u64)> {
         0 => u64::MAX,
         until => until.saturating_sub(now) / 1_000_000,
     };
-    let bans = bans.iter();
-    let bans = bans.map(|(prefix, ban)| (*prefix, (left(ban.ends.until), ban.is_throttle != 0)));
-    Ok((bans.collect(), room))
+    let own = bans.iter().map(|(prefix, ban)| {
+        let own = OwnBan {
+            left: left(ban.ends.until),
+            is_throttle: ban.is_throttle != 0,
+        };
+        (*prefix, own)
+    });
+    Ok((own.collect(), room))
 }
 
 /// The networks on the allow list, which bans of programs do not drop.
@@ -132,25 +133,25 @@ fn most_with(max_bans: u32, bans: &[(IpNet, Ban)]) -> u64 {
 pub async fn change(
     interface: &str,
     origin: &str,
-    (add, remove): (Vec<Wish>, Vec<IpNet>),
+    edit: Edit,
     refuse: impl Fn(&IpNet) -> Option<String>,
 ) -> Result<()> {
     let (mut attachment, _lock) = Attachment::open_locked(interface).await?;
     let now = clock::now()?;
     let mut bans = Vec::new();
-    for (prefix, left, reason, is_throttle) in add {
-        if let Some(why) = refuse(&prefix) {
+    for wish in edit.add {
+        if let Some(why) = refuse(&wish.prefix) {
             return Err(Error::Refused(why));
         }
-        let until = match left {
+        let until = match wish.ban.left {
             u64::MAX => 0,
             left => now.saturating_add(left.saturating_mul(1_000_000)),
         };
         let ban = Ban {
-            is_throttle: is_throttle.into(),
-            ..bans::ban(until, now, origin, &reason)?
+            is_throttle: wish.ban.is_throttle.into(),
+            ..bans::ban(until, now, origin, &wish.reason)?
         };
-        bans.push((prefix.trunc(), ban));
+        bans.push((wish.prefix.trunc(), ban));
     }
     let max_bans = attachment.record.settings.max_bans;
     let most = match origin {
@@ -163,7 +164,11 @@ pub async fn change(
         }
     };
     let own = bans::ban(0, now, origin, "")?.origin;
-    let remove = remove.into_iter().map(|prefix| (prefix, own)).collect();
+    let remove = edit
+        .remove
+        .into_iter()
+        .map(|prefix| (prefix, own))
+        .collect();
     attachment.bans.remove(&remove, now)?;
     attachment.bans.add(&bans, most, now)?;
     Ok(())

@@ -11,7 +11,7 @@ use limiter_common::{
     },
 };
 use limiter_config::Scope;
-use limiter_feed::{Wanted, bannable};
+use limiter_feed::{Wanted, WantedBan, bannable};
 use limiter_fleet::{
     conflicts::Held,
     host::{About, Attachments, Edited, Host, Limit, OnLists, Sighting, Table},
@@ -96,7 +96,7 @@ fn wanted(bans: Vec<StoredPrefix>) -> Wanted {
         let ends = ban.left.map(|left| ban.read_at + left);
         let reason = ban.author.chars().take(REASON_MAX).collect();
         let is_good = ends.is_none_or(|ends| ends > now) && bannable(&ban.prefix).is_ok();
-        is_good.then_some((ban.prefix, (ends, reason)))
+        is_good.then_some((ban.prefix, WantedBan { ends, reason }))
     });
     bans.collect()
 }

@@ -43,7 +43,7 @@ pub enum Question {
     /// The bans in force on these interfaces, of the origin that the helper was started for.
     Bans(Vec<String>),
     /// A change of these bans on an interface.
-    Change(String, limiter_feed::Edit),
+    Change(String, limiter_config::bans::Edit),
     /// The feed ends: its state is to be removed.
     Forget,
 }

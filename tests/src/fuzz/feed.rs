@@ -34,8 +34,8 @@ pub(super) fn run(bytes: &[u8]) {
     }
     if let Ok(changes) = decisions(bytes) {
         let new = changes.new.iter();
-        assert!(new.clone().all(|(_, time, _)| !time.is_zero()));
-        let nets = new.map(|(net, ..)| net).chain(&changes.deleted);
+        assert!(new.clone().all(|decided| !decided.time.is_zero()));
+        let nets = new.map(|decided| &decided.prefix).chain(&changes.deleted);
         assert!(nets.into_iter().all(|net| bannable(net).is_ok()));
     }
     if let Ok(settings) = Settings::parse(&text) {
