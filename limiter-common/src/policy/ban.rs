@@ -146,15 +146,19 @@ mod tests {
         assert_eq!([later(0, 5), later(5, 0), later(5, 7)], [0, 0, 7]);
     }
 
-    #[test]
-    fn throttle_drops_nothing_and_ends_and_every_allowed_prefix_takes_precedence() {
-        let throttled = Ends {
-            until: 1_000,
+    /// Ends that the eighth change makes.
+    fn of_eighth_change(until: u64) -> Ends {
+        Ends {
+            until,
             before: OVER,
             change: 8,
-        };
+        }
+    }
+
+    #[test]
+    fn throttle_drops_nothing_and_ends_and_every_allowed_prefix_takes_precedence() {
         let sum = PrefixBans {
-            throttled,
+            throttled: of_eighth_change(1_000),
             ..bans(OVER, OVER, 128)
         };
         for (change, allowed, now, wanted) in [
@@ -172,13 +176,8 @@ mod tests {
 
     #[test]
     fn ban_of_a_later_change_has_the_end_before_it() {
-        let ends = Ends {
-            until: 0,
-            before: OVER,
-            change: 8,
-        };
         let ban = PrefixBans {
-            all: ends,
+            all: of_eighth_change(0),
             ..bans(0, OVER, 128)
         };
         for (change, drops_now) in [
