@@ -16,8 +16,8 @@ use limiter_tests::{
 };
 
 use super::{
-    CHUNK, DOWNLOAD, FAMILIES, NEVER_SENT, PATIENCE, SEGMENT, SILENCE, connected_udp, ends, offer,
-    read_all, small_buffers,
+    CHUNK, DOWNLOAD, FAMILIES, NEVER_SENT, PATIENCE, SEGMENT, SILENCE, connected_udp, ends,
+    ends_of, offer, read_all, small_buffers,
 };
 
 /// A file with `established` exempt, a limit `all` on everything else, and one on packets of connections.
@@ -46,11 +46,7 @@ fn flood_in_the_five_tuple_of_a_connection_is_bounded() {
     for (server, client) in FAMILIES {
         let hosts = Hosts::of_both_families();
         let (receiver, from) = connected_udp(&hosts, server, client);
-        let connection = ends(
-            &hosts,
-            from.local_addr().unwrap(),
-            receiver.local_addr().unwrap(),
-        );
+        let connection = ends_of(&hosts, &from, &receiver);
         let (own, other) = (
             connection.udp(b"flood"),
             connection
@@ -91,11 +87,7 @@ fn later_fragments_are_charged_to_limits_on_connections_and_on_others() {
     need_kernel!();
     let hosts = Hosts::of_both_families();
     let (receiver, from) = connected_udp(&hosts, SERVER, CLIENT);
-    let connection = ends(
-        &hosts,
-        from.local_addr().unwrap(),
-        receiver.local_addr().unwrap(),
-    );
+    let connection = ends_of(&hosts, &from, &receiver);
     let mut fragment = connection.udp(&[0x5a; 64]);
     fragment[20..22].copy_from_slice(&8_u16.to_be_bytes());
     hosts.attach_file(&bounded("1/h", 50));
@@ -123,11 +115,7 @@ fn connection_needs_no_token_of_the_new_source_limit() {
         number(&hosts.status()["drops"]["new_source"]["packets"]) > 30
     });
     for (receiver, from) in &sockets {
-        let connection = ends(
-            &hosts,
-            from.local_addr().unwrap(),
-            receiver.local_addr().unwrap(),
-        );
+        let connection = ends_of(&hosts, from, receiver);
         assert_eq!(offer(&hosts, &connection.udp(b"data"), 20), (0, 0));
     }
     assert_eq!(by_limit(&hosts)[1], [40, 0]);

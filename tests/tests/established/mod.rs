@@ -198,6 +198,15 @@ fn connected_udp(hosts: &Hosts, server: IpAddr, client: IpAddr) -> (UdpSocket, U
     (socket, from)
 }
 
+/// The ends of the packets between two sockets.
+fn ends_of(hosts: &Hosts, from: &UdpSocket, receiver: &UdpSocket) -> Ends {
+    ends(
+        hosts,
+        from.local_addr().unwrap(),
+        receiver.local_addr().unwrap(),
+    )
+}
+
 /// Sends `frame` `count` times from the client. Returns the number that passed as established, and that were dropped.
 fn offer(hosts: &Hosts, frame: &[u8], count: usize) -> (u64, u64) {
     let figures = || {
@@ -305,11 +314,7 @@ fn another_flow_in_the_place_of_a_connection_is_limited() {
     for (server, client) in FAMILIES {
         let hosts = Hosts::of_both_families();
         let (receiver, from) = connected_udp(&hosts, server, client);
-        let connection = ends(
-            &hosts,
-            from.local_addr().unwrap(),
-            receiver.local_addr().unwrap(),
-        );
+        let connection = ends_of(&hosts, &from, &receiver);
         let place = |port: u16| {
             let address = match client {
                 IpAddr::V4(address) => Address::ipv4(u32::from_ne_bytes(address.octets())),

@@ -16,7 +16,7 @@ use limiter_tests::{
     settings,
 };
 
-use super::{FAMILIES, NEVER_SENT, connected_udp, ends, offer};
+use super::{FAMILIES, NEVER_SENT, connected_udp, ends_of, offer};
 
 #[test]
 fn established_packets_leave_the_bucket_full() {
@@ -24,11 +24,7 @@ fn established_packets_leave_the_bucket_full() {
     for (server, client) in FAMILIES {
         let hosts = Hosts::of_both_families();
         let (receiver, from) = connected_udp(&hosts, server, client);
-        let connection = ends(
-            &hosts,
-            from.local_addr().unwrap(),
-            receiver.local_addr().unwrap(),
-        );
+        let connection = ends_of(&hosts, &from, &receiver);
         let mut stranger = connection;
         stranger.from.set_port(stranger.from.port() ^ 1);
         hosts.run("attach eth0 --rate 1/h --burst 10 --exempt established");
@@ -99,11 +95,7 @@ fn established_packets_change_no_bucket_and_no_limit_counter() {
         let text = format!("max_sources = 512\nnew_sources = \"20/m\"\n{text}");
         let hosts = Hosts::of_both_families();
         let (receiver, from) = connected_udp(&hosts, server, client);
-        let connection = ends(
-            &hosts,
-            from.local_addr().unwrap(),
-            receiver.local_addr().unwrap(),
-        );
+        let connection = ends_of(&hosts, &from, &receiver);
         on(&hosts.server, || {
             // Each CPU has its own lease of new sources.
             pin_to(0);
