@@ -9,7 +9,7 @@ use std::{
 
 use limiter_fleet::store::Fault;
 
-use super::{Client, FLEET, Server, expect_fault, stored_lists::add, round, store, totals};
+use super::{Client, FLEET, Server, expect_fault, round, store, stored_lists::add, totals};
 
 const HOSTS: u64 = 4;
 const ROUNDS: u64 = 40;
