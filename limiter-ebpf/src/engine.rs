@@ -26,7 +26,7 @@ use crate::{
     context::{self, Context},
     counters,
     entry_place::EntryPlace,
-    lists,
+    list_lookup,
     maps::State,
     new_sources, past_quota, second_chance, table,
 };
@@ -170,8 +170,8 @@ macro_rules! steps {
 }
 
 environment! {
-    lists(evaluation: &Evaluation) -> u32 = lists::find;
-    lists_of(address: &Address) -> u32 = lists::of_address;
+    lists(evaluation: &Evaluation) -> u32 = list_lookup::find;
+    lists_of(address: &Address) -> u32 = list_lookup::of_address;
     entry_number(key: &SourceKey) -> u32 = table::entry_number;
     entry(number: u32) -> Option<EntryPlace> = table::entry;
     find(key: &SourceKey) -> Option<EntryPlace> = table::find_inline;

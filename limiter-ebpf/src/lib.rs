@@ -26,7 +26,7 @@ pub mod packet;
 pub mod engine;
 
 pub mod bans;
-pub mod lists;
+pub mod list_lookup;
 pub mod new_sources;
 pub mod prefix_key;
 pub mod room;

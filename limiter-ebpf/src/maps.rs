@@ -7,7 +7,7 @@ use aya_ebpf::{
 };
 use limiter_common::{
     abi::{
-        Ban, BanKey, Banned, Cpu, LOCKS, Lease, Listed, PrefixBans, Set, Share, Table,
+        Ban, BanCounts, BanKey, Cpu, LOCKS, Lease, Listed, PrefixBans, Set, Share, Table,
         counters::{Count, Counters, LimitCounters},
         events::{EVENTS_BYTES, Event, SNAP_MAX, Watch, Watched},
         log::Logging,
@@ -134,9 +134,8 @@ pub static BANNED_PREFIXES: LpmTrie<[u32; 4], PrefixBans, 1> = LpmTrie::new();
 pub static BANS_BY_ORIGIN: HashMap<BanKey, Ban, 1, { BPF_F_NO_PREALLOC as usize }> = HashMap::new();
 
 /// Number of bans, and the last change of them.
-/// Its name is part of the layout.
-#[btf_map(name = "BANNED")]
-pub static BAN_COUNTS: Array<Banned, 1, { BPF_F_MMAPABLE as usize }> = Array::new();
+#[btf_map]
+pub static BAN_COUNTS: Array<BanCounts, 1, { BPF_F_MMAPABLE as usize }> = Array::new();
 
 /// Programs for tail calls: the chained program, and the fallback of a trial at one of two indices.
 #[btf_map]

@@ -165,7 +165,7 @@ pub const REASON_MAX: usize = 40;
 /// that is in force.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct Banned {
+pub struct BanCounts {
     /// Banned addresses, and banned prefixes of several addresses.
     pub counts: [u64; 2],
     /// No ban ends before this time, in nanoseconds of the kernel's clock. For user space only.
@@ -176,7 +176,7 @@ pub struct Banned {
     pub bans: u64,
 }
 
-pod!(Banned: counts first_end change bans);
+pod!(BanCounts: counts first_end change bans);
 
 /// Metadata in front of a packet, or its control block, if the clock is [`super::CLOCK_PACKET`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -17,7 +17,7 @@ pub use constants::{
     CLOCK_KERNEL, CLOCK_PACKET, Constants, NEXT_FALLBACK, NEXT_FOREIGN, NO_LIMIT, VERSION,
 };
 pub use maps::{
-    Ban, BanKey, Banned, Cpu, Ends, KEPT_FOR, LOCKS, Lease, Listed, ORIGIN_MAX, OWNERS_MAX,
+    Ban, BanCounts, BanKey, Cpu, Ends, KEPT_FOR, LOCKS, Lease, Listed, ORIGIN_MAX, OWNERS_MAX,
     PrefixBans, REASON_MAX, SETS_OF_WORD, Set, Share, Source, Stamp, Table,
 };
 
@@ -27,7 +27,7 @@ const _: () = {
     use events::{Watch, Watched};
     assert!(size_of::<Set>() == 64, "one cache line");
     assert!(size_of::<Table>() == 160 && size_of::<Share>() == 16 && size_of::<Listed>() == 12);
-    assert!(size_of::<Ban>() == 112 && size_of::<Banned>() == 40);
+    assert!(size_of::<Ban>() == 112 && size_of::<BanCounts>() == 40);
     assert!(size_of::<PrefixBans>() == 88 && size_of::<BanKey>() == 24);
     assert!(size_of::<Counters>() == 560 && size_of::<LimitCounters>() == 48);
     assert!(size_of::<Watch>() == 80 && size_of::<Watched>() == 40);

@@ -38,7 +38,7 @@ pub const MAPS: [&str; 19] = [
     "BANS",
     BANNED_PREFIXES,
     "BANS_BY_ORIGIN",
-    "BANNED",
+    "BAN_COUNTS",
     NEXT,
     "WATCH",
     "WATCHED",

@@ -8,7 +8,7 @@ use std::{
 
 use aya::maps::{Array, HashMap, lpm_trie::Key};
 use limiter_common::{
-    abi::{Banned, CLOCK_KERNEL, PrefixBans},
+    abi::{BanCounts, CLOCK_KERNEL, PrefixBans},
     policy::ban::{EXACT, STEP},
 };
 use limiter_kernel::program::raw::Raw;
@@ -81,12 +81,12 @@ fn many_drops_on_two_cpus_are_counted_within_one_step_per_cpu() {
     ] {
         let text = format!("[[limit]]\nname = \"one\"\n{file}\n");
         let mut kernel = Kernel::with_clock(&settings(&text), CLOCK_KERNEL);
-        let banned = Banned {
+        let banned = BanCounts {
             counts: [1, 0],
-            ..Banned::default()
+            ..BanCounts::default()
         };
-        let map = kernel.program.map_mut("BANNED").unwrap();
-        let mut counts: Array<_, Raw<Banned>> = map.try_into().unwrap();
+        let map = kernel.program.map_mut("BAN_COUNTS").unwrap();
+        let mut counts: Array<_, Raw<BanCounts>> = map.try_into().unwrap();
         counts.set(0, Raw(banned), 0).unwrap();
         let map = kernel.program.map_mut("BANS").unwrap();
         let mut addresses: HashMap<_, Key<[u8; 16]>, Raw<PrefixBans>> = map.try_into().unwrap();

@@ -9,7 +9,7 @@ use std::{
 use aya::maps::MapError;
 use ipnet::IpNet;
 use limiter_common::{
-    abi::{Ban, BanKey, Banned, Ends, ORIGIN_MAX, OWNERS_MAX, PrefixBans},
+    abi::{Ban, BanCounts, BanKey, Ends, ORIGIN_MAX, OWNERS_MAX, PrefixBans},
     policy::ban::{OVER, is_over},
 };
 use limiter_config::lists::show;
@@ -74,7 +74,7 @@ impl Bans {
     fn change(
         &mut self,
         wishes: &BTreeMap<IpNet, Wishes>,
-        banned: Banned,
+        banned: BanCounts,
         most: u32,
         now: u64,
     ) -> Result<Vec<(IpNet, Ban)>> {
@@ -125,7 +125,7 @@ impl Bans {
         &self,
         prefix: &IpNet,
         wishes: &Wishes,
-        banned: &mut Banned,
+        banned: &mut BanCounts,
         plan: &mut Plan,
         now: u64,
     ) -> Result<()> {
@@ -229,9 +229,9 @@ impl Bans {
 
     /// Writes `banned` so that the next edit settles all bans, if this one does not come to its end. Returns the number
     /// of the next change.
-    fn begin(&self, banned: Banned) -> u64 {
+    fn begin(&self, banned: BanCounts) -> u64 {
         let first_end = OVER;
-        self.write(Banned {
+        self.write(BanCounts {
             first_end,
             ..banned
         });

@@ -15,7 +15,7 @@ use std::{collections::HashMap as StdHashMap, net::IpAddr, os::fd::AsFd, sync::a
 use aya::maps::{HashMap, IterableMap, LpmTrie, Map, MapData, MapError, lpm_trie::Key};
 use ipnet::IpNet;
 use limiter_common::{
-    abi::{Ban, BanKey, Banned, OWNERS_MAX, PrefixBans},
+    abi::{Ban, BanCounts, BanKey, OWNERS_MAX, PrefixBans},
     policy::ban::{NESTED, drops, is_over, later, throttles},
 };
 
@@ -32,7 +32,12 @@ use record::{Address, WHOLE, in_force, is_by_hand, key_of, prefix_of, record_key
 pub use record::{BY_HAND, ban, origin, reason, text};
 
 /// The maps, in the order in which [`Bans::new`] takes them.
-const NAMES: [&str; 4] = ["BANS_BY_ORIGIN", "BANS", maps::BANNED_PREFIXES, "BANNED"];
+const NAMES: [&str; 4] = [
+    "BANS_BY_ORIGIN",
+    "BANS",
+    maps::BANNED_PREFIXES,
+    "BAN_COUNTS",
+];
 
 /// The bans that drop the packets of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +55,7 @@ pub struct Bans {
     by_origin: HashMap<MapData, Raw<BanKey>, Raw<Ban>>,
     addresses: HashMap<MapData, Address, Raw<PrefixBans>>,
     prefixes: LpmTrie<MapData, [u8; 16], Raw<PrefixBans>>,
-    /// [`Banned`].
+    /// [`BanCounts`].
     state: Words,
 }
 
@@ -63,12 +68,12 @@ impl Bans {
     /// Opens the maps, which `open` returns by name.
     pub(crate) fn new(open: impl Fn(&'static str) -> Result<MapData>) -> Result<Self> {
         let [by_origin, addresses, prefixes, state] = NAMES.map(open);
-        let state = Words::map(&state?, size_of::<Banned>());
+        let state = Words::map(&state?, size_of::<BanCounts>());
         Ok(Self {
             by_origin: Map::HashMap(by_origin?).try_into()?,
             addresses: Map::HashMap(addresses?).try_into()?,
             prefixes: Map::LpmTrie(prefixes?).try_into()?,
-            state: state.failed("memory-mapping the map BANNED")?,
+            state: state.failed("memory-mapping the map BAN_COUNTS")?,
         })
     }
 
@@ -121,13 +126,13 @@ impl Bans {
         Ok(all)
     }
 
-    fn banned(&self) -> Banned {
+    fn banned(&self) -> BanCounts {
         let word = |index: usize| {
             self.state
                 .get(index)
                 .map_or(0, |word| word.load(Ordering::Acquire))
         };
-        Banned {
+        BanCounts {
             counts: [word(0), word(1)],
             first_end: word(2),
             change: word(3),
@@ -136,7 +141,7 @@ impl Bans {
     }
 
     /// Each word is stored in one step. The first end is the last one, because it may say that nothing is left to settle.
-    fn write(&self, banned: Banned) {
+    fn write(&self, banned: BanCounts) {
         let [addresses, prefixes] = banned.counts;
         for (index, value) in [
             (0, addresses),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use ipnet::IpNet;
 use limiter_common::{
-    abi::{Ban, Banned, PrefixBans},
+    abi::{Ban, BanCounts, PrefixBans},
     policy::ban::{OVER, end, is_over, later},
 };
 
@@ -20,16 +20,16 @@ const LEFT_OVER: u64 = 10_000_000_000;
 impl Bans {
     /// Removes the bans that have ended, and what a killed command has left: if there may be any, if one ended some time
     /// ago, or if there may be no room for `more`.
-    pub(super) fn settle_for(&mut self, more: u64, most: u64, now: u64) -> Result<Banned> {
+    pub(super) fn settle_for(&mut self, more: u64, most: u64, now: u64) -> Result<BanCounts> {
         let banned = self.banned();
         let ended = |end: u64| end == OVER || end != 0 && end.saturating_add(LEFT_OVER) <= now;
         if !ended(banned.first_end) && banned.bans + more <= most {
             return Ok(banned);
         }
         let change = banned.change;
-        let mut counted = Banned {
+        let mut counted = BanCounts {
             change,
-            ..Banned::default()
+            ..BanCounts::default()
         };
         let mut by_prefix: HashMap<IpNet, Vec<(u32, Ban)>> = HashMap::new();
         for (Raw(key), Raw(ban)) in self.records()? {
@@ -107,7 +107,7 @@ pub(super) fn ends_of<'b>(bans: impl Iterator<Item = &'b Ban>) -> [u64; 3] {
     [all, by_hand, throttled]
 }
 
-pub(super) fn count_of<'b>(banned: &'b mut Banned, prefix: &IpNet) -> &'b mut u64 {
+pub(super) fn count_of<'b>(banned: &'b mut BanCounts, prefix: &IpNet) -> &'b mut u64 {
     let [addresses, prefixes] = &mut banned.counts;
     if key_of(prefix).prefix_len() == WHOLE {
         addresses
@@ -117,7 +117,7 @@ pub(super) fn count_of<'b>(banned: &'b mut Banned, prefix: &IpNet) -> &'b mut u6
 }
 
 /// The first end of all bans, with one that ends at `until`; 0 if none ends.
-pub(super) fn first_end(banned: &Banned, until: u64) -> u64 {
+pub(super) fn first_end(banned: &BanCounts, until: u64) -> u64 {
     let ends = [banned.first_end, until].into_iter();
     ends.filter(|end| *end != 0).min().unwrap_or(0)
 }
