@@ -166,7 +166,12 @@ pub fn from_file(
     })?;
     let named = |mistakes: Vec<String>| {
         let mistakes = mistakes.into_iter();
-        mistakes.map(|why| format!("{shown} {why}")).collect()
+        let has_place = |why: &str| why.starts_with("line ") || why.starts_with("element ");
+        let named = mistakes.map(|why| match has_place(&why) {
+            true => format!("{shown} {why}"),
+            false => format!("{shown}: {why}"),
+        });
+        named.collect()
     };
     read_as(&bytes, format, fields).map_err(named)
 }
@@ -188,7 +193,12 @@ fn read_as(
         fields,
         max_size: files::TEXT_MOST,
     };
-    let list = limiter_lists::read(bytes, &options).map_err(|error| vec![error.to_string()])?;
+    let list = limiter_lists::read(bytes, &options).map_err(|error| {
+        vec![match error.is_size() {
+            true => format!("{error}: use a feed, which has max-size, or a shorter list"),
+            false => error.to_string(),
+        }]
+    })?;
     let examples = list.left_out.examples.iter();
     let examples = examples.filter(|example| example.reason.is_mistake());
     let mut mistakes: Vec<_> = examples
@@ -227,6 +237,7 @@ fn read_as(
             list.format, list.why
         ));
     }
+    messages.extend(list.advice);
     Err(messages)
 }
 
@@ -252,7 +263,7 @@ mod tests {
             ("192.0.2.1\nx", "line 2: 'x' is left out: not an address"),
             (
                 "192.0.2.1 192.0.2.9",
-                "line 1: '192.0.2.1 192.0.2.9' is left out: two addresses",
+                "line 1: '192.0.2.1 192.0.2.9' is left out: several addresses",
             ),
             ("add a 192.0.2.1 timeout 9", "line 1: the entry has an end"),
             ("0.0.0.0 ads.example", "hosts file"),

@@ -81,6 +81,9 @@ pub struct ReadAs {
     pub why: String,
     /// Entries that were read.
     pub entries: u64,
+    /// Different prefixes that may be banned. A range may be several.
+    #[serde(default)]
+    pub prefixes: u64,
     /// Entries of these with bits set behind the length of their prefix: their networks are banned.
     pub networks: u64,
     /// The place of the first of them in the list.
@@ -94,11 +97,19 @@ impl ReadAs {
             format,
             why,
             entries,
+            prefixes,
             networks,
             ..
         } = self;
-        let plural = if *entries == 1 { "entry" } else { "entries" };
-        let mut notes = vec![format!("read {entries} {plural} as {format} ({why})")];
+        let entries = match entries {
+            1 => "1 entry".to_owned(),
+            count => format!("{count} entries"),
+        };
+        let prefixes = match prefixes {
+            1 => "1 prefix".to_owned(),
+            count => format!("{count} prefixes"),
+        };
+        let mut notes = vec![format!("read {entries} ({prefixes}) as {format} ({why})")];
         if let Some(first) = &self.first_network {
             notes.push(format!(
                 "entries with bits set behind the length of their prefix, whose networks are banned: {networks}, the first in {first}"

@@ -108,7 +108,6 @@ impl Reason {
     /// Words for people.
     pub fn text(self) -> String {
         let in_list = match self {
-            Self::Invalid => return "not addresses or prefixes to ban".to_owned(),
             Self::NotBan => return "not bans".to_owned(),
             Self::Captcha => return "captchas, which a web server must show".to_owned(),
             Self::Throttle => {
@@ -128,6 +127,7 @@ impl Reason {
             Self::TooLarge => return "too much of the Internet to ban".to_owned(),
             Self::InPart => return "in part, or they would cut this host off".to_owned(),
             Self::NoRoom => return "no room: attach again with a larger --max-bans".to_owned(),
+            Self::Invalid => InList::NotAddress,
             Self::Text => InList::Text,
             Self::Ambiguous => InList::Ambiguous,
             Self::Range => InList::WrongRange,

@@ -26,7 +26,10 @@ pub struct Entries {
 /// Fails if it is refused as a whole, if more than a tenth of the entries cannot be read or must not be banned, or if
 /// there is no entry.
 pub fn list(bytes: &[u8], options: &Options, age: Duration) -> Result<Entries, String> {
-    let list = read(bytes, options).map_err(|error| error.to_string())?;
+    let list = read(bytes, options).map_err(|error| match error.is_size() {
+        true => format!("{error}: set max-size if it should be"),
+        false => error.to_string(),
+    })?;
     let mut all = Entries {
         left_out: left_out(&list),
         read_as: read_as(&list),
@@ -43,6 +46,7 @@ pub fn list(bytes: &[u8], options: &Options, age: Duration) -> Result<Entries, S
             }
         }
     }
+    all.read_as.prefixes = all.prefixes.len() as u64;
     let wrong = list.left_out.mistakes() + too_large;
     let entries = list.entries.len() as u64 - too_large + wrong;
     if entries == wrong && wrong == 0 {
@@ -52,10 +56,12 @@ pub fn list(bytes: &[u8], options: &Options, age: Duration) -> Result<Entries, S
         let mistakes = all.left_out.iter();
         let mistakes = mistakes.filter(|left_out| left_out.reason != Reason::NotBan);
         let mistakes: Vec<_> = mistakes.map(LeftOut::text).collect();
+        let advice = list.advice.map(|advice| format!("; {advice}"));
         return Err(format!(
-            "{wrong} of {entries} entries cannot be read or must not be banned, more than a tenth; it was read as {} ({}): {}",
+            "{wrong} of {entries} entries cannot be read or must not be banned, more than a tenth; it was read as {} ({}){}: {}",
             list.format,
             list.why,
+            advice.unwrap_or_default(),
             mistakes.join("; ")
         ));
     }
@@ -99,6 +105,7 @@ fn read_as(list: &List) -> ReadAs {
         format: list.format.to_string(),
         why: list.why.clone(),
         entries: list.entries.len() as u64,
+        prefixes: 0,
         networks: networks.count() as u64,
         first_network: first.map(|entry| entry.place.to_string()),
     }
@@ -142,7 +149,7 @@ mod tests {
         assert_eq!(
             left_out,
             [
-                "1 entry is left out (not addresses or prefixes to ban): line 22, '192.0.2.32198.51.100.223'",
+                "1 entry is left out (not an address, prefix or range): line 22, '192.0.2.32198.51.100.223'",
                 "1 entry is left out (too much of the Internet to ban): line 21, 0.0.0.0/1 is too much of the Internet to ban: ban /8 or longer, or use `limiter deny add`"
             ]
         );

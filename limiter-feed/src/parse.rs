@@ -246,7 +246,7 @@ mod tests {
                 "2 entries are left out (autonomous systems: drop them with deny = { asn = … } in the configuration), the first: 'ban' of AS 64500 for 1h",
                 "1 entry is left out (not bans): 'delay' of Ip 192.0.2.11 for 1h",
                 "1 entry is left out (not about addresses): 'ban' of username root for 1h",
-                "1 entry is left out (not addresses or prefixes to ban): 'ban' of Ip 192.0.2 for 1h"
+                "1 entry is left out (not an address, prefix or range): 'ban' of Ip 192.0.2 for 1h"
             ]
         );
         for invalid in ["", "[]", "{\"new\":7}", "<html>"] {

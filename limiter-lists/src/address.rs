@@ -29,6 +29,10 @@ impl From<Range> for Addresses {
 
 /// Reads an address, a prefix, an address with a netmask behind `/` or spaces, or a range with `-`.
 pub fn read(text: &str) -> Result<Addresses, Reason> {
+    // Most words of tables and names are told from addresses by this alone.
+    if !text.bytes().any(|byte| byte == b'.' || byte == b':') {
+        return Err(Reason::NotAddress);
+    }
     // Some publishers write dots so that nobody clicks on an address.
     let text = match text.contains("[.]") || text.contains("[:]") {
         true => Cow::Owned(text.replace("[.]", ".").replace("[:]", ":")),
@@ -150,13 +154,12 @@ fn why_not(text: &str) -> Reason {
 
 /// Returns true if it were an IPv4 address without the zeros that its numbers begin with.
 fn has_leading_zeros(text: &str) -> bool {
-    let numbers: Vec<_> = text.split('.').collect();
     let is_byte =
-        |number: &&str| is_number(number) && number.parse().is_ok_and(|number: u32| number < 256);
-    numbers.len() == 4
-        && numbers.iter().all(is_byte)
-        && numbers
-            .iter()
+        |number: &str| is_number(number) && number.parse().is_ok_and(|number: u32| number < 256);
+    text.split('.').all(is_byte)
+        && text.split('.').count() == 4
+        && text
+            .split('.')
             .any(|number| number.len() > 1 && number.starts_with('0'))
 }
 

@@ -1,11 +1,15 @@
 //! Lists in JSON: which fields have the addresses.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    net::IpAddr,
+};
 
 use crate::{
     address,
     error::Error,
-    json::{Leaf, Tree},
+    header,
+    json::{BEYOND, Leaf, MOST, Tree},
     lines::significant,
     list::{List, Place, shortened},
     reason::Reason,
@@ -42,6 +46,9 @@ const KNOWN: [(&str, &[&str]); 6] = [
 /// A place that only GitHub's meta document has. There, each array of the document has the addresses of a service.
 const GITHUB: &str = "hooks[]";
 
+/// The beginning of all places in the JSON output of nft.
+const NFT: &str = "nftables[].";
+
 /// Fields of a line that have its addresses.
 const FIELDS: [&str; 10] = [
     "cidr",
@@ -62,13 +69,71 @@ const ONE: [&str; 4] = ["cidr", "range", "prefix", "network"];
 /// The most places that an error names.
 const NAMED: usize = 12;
 
-/// The strings at the places of a document: those that are addresses, and all values.
-type Found = BTreeMap<usize, (u64, u64)>;
+/// The values at a place of a document.
+#[derive(Default)]
+struct Counts {
+    /// Those that are addresses, prefixes or ranges.
+    addresses: u64,
+    /// Those of these that are one address.
+    single: u64,
+    all: u64,
+}
+
+impl Counts {
+    fn has_addresses(&self) -> bool {
+        self.addresses * 2 > self.all
+    }
+}
+
+/// The values by place.
+type Found = BTreeMap<usize, Counts>;
 
 fn count(found: &mut Found, place: usize, leaf: &Leaf) {
-    let is_address = matches!(leaf, Leaf::Text(text) if address::read(text).is_ok());
+    let (mut is_address, mut is_single) = (false, false);
+    if let Leaf::Text(text) = leaf {
+        is_address = address::read(text).is_ok();
+        is_single = text.parse::<IpAddr>().is_ok();
+    }
     let counts = found.entry(place).or_default();
-    *counts = (counts.0 + u64::from(is_address), counts.1 + 1);
+    counts.addresses += u64::from(is_address);
+    counts.single += u64::from(is_single);
+    counts.all += 1;
+}
+
+fn with_addresses(found: &Found) -> BTreeSet<usize> {
+    let with = found.iter().filter(|(_, counts)| counts.has_addresses());
+    with.map(|(place, _)| *place).collect()
+}
+
+/// Fails if a field that is read may be a part of an entry, and another field the other part: the end of a range, or the
+/// length of a network.
+fn are_whole(tree: &Tree, found: &Found, wanted: &BTreeSet<usize>) -> Result<(), Error> {
+    let parts = |place: &usize| {
+        let path = tree.path(*place);
+        path.rsplit_once('.').unwrap_or(("", path))
+    };
+    let mut fields: HashMap<&str, HashMap<String, &str>> = HashMap::new();
+    for place in found.keys() {
+        let (parent, key) = parts(place);
+        let beside = fields.entry(parent).or_default();
+        beside.insert(header::name_of(key), key);
+    }
+    let is_single = |place: &&usize| found.get(place).is_some_and(|counts| counts.single > 0);
+    for place in wanted.iter().filter(is_single) {
+        let (parent, key) = parts(place);
+        let beside = &fields[parent];
+        for (pair, other, is_before) in header::others(key) {
+            if let Some(other) = beside.get(other) {
+                let (first, second) = if is_before {
+                    (*other, key)
+                } else {
+                    (key, *other)
+                };
+                return Err(Error::InParts(pair, first.to_owned(), second.to_owned()));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// A path in the form of [`Tree`]: `$.a[*].b` is `a[].b`.
@@ -77,12 +142,15 @@ fn path(field: &str) -> String {
     field.trim_start_matches('.').to_owned()
 }
 
+/// The paths of places, for a message. They are whole: a field must be able to name them.
 fn names(tree: &Tree, places: &BTreeSet<usize>) -> Vec<String> {
-    let names = places
-        .iter()
-        .take(NAMED)
-        .map(|place| shortened(tree.path(*place)));
-    names.collect()
+    let places = places.iter().filter(|place| **place != BEYOND);
+    let mut names: Vec<_> = places.map(|place| tree.path(*place).to_owned()).collect();
+    if let Some(more) = names.len().checked_sub(NAMED).filter(|more| *more > 0) {
+        names.truncate(NAMED);
+        names.push(format!("and {more} more, where * stands for every key"));
+    }
+    names
 }
 
 /// Reads a document.
@@ -91,19 +159,21 @@ pub fn read(text: &str, fields: &[String], list: &mut List) -> Result<(), Error>
     let mut found = Found::new();
     let walked = tree.walk(text, &mut |place, leaf| count(&mut found, place, &leaf));
     walked.map_err(|error| Error::NotJson(error.to_string()))?;
-    let with_addresses: BTreeSet<usize> = found
-        .iter()
-        .filter(|(_, (addresses, all))| addresses * 2 > *all)
-        .map(|(place, _)| *place)
-        .collect();
+    let with_addresses = with_addresses(&found);
     let wanted = match fields {
         [] => {
+            // One field may have whole prefixes beside the parts.
+            let has_whole = |place: &usize| found[place].addresses > found[place].single;
+            if !with_addresses.iter().any(has_whole) {
+                are_whole(&tree, &found, &with_addresses)?;
+            }
             let (wanted, why) = layout(&tree, &with_addresses, text)?;
             list.why = why;
             wanted
         }
         fields => by_fields(&tree, &found, fields, &with_addresses, text)?,
     };
+    are_whole(&tree, &found, &wanted)?;
     let mut number = 0;
     let walked = tree.walk(text, &mut |place, leaf| {
         if wanted.contains(&place) {
@@ -129,19 +199,26 @@ fn by_fields(
     with_addresses: &BTreeSet<usize>,
     text: &str,
 ) -> Result<BTreeSet<usize>, Error> {
-    let place = |field: &String| {
-        let wanted = path(field);
-        let place = found
-            .keys()
-            .find(|place| tree.path(**place) == wanted)
-            .copied();
-        place.ok_or_else(|| Error::NoAddresses {
-            text: shortened(text),
-            field: Some(field.clone()),
-            found: names(tree, with_addresses),
-        })
-    };
-    fields.iter().map(place).collect()
+    let mut all = BTreeSet::new();
+    for field in fields {
+        let path = path(field);
+        let mut places = tree.places(&path);
+        places.extend(tree.place(&path));
+        places.retain(|place| found.contains_key(place));
+        if places.is_empty() {
+            return Err(Error::NoAddresses {
+                text: shortened(text),
+                field: Some(field.clone()),
+                found: names(tree, with_addresses),
+            });
+        }
+        let is_one = places.len() == 1 && places.iter().all(|place| tree.path(*place) == path);
+        if !is_one && with_addresses.contains(&BEYOND) {
+            return Err(Error::ManyPlaces(MOST));
+        }
+        all.extend(places);
+    }
+    Ok(all)
 }
 
 /// The places of a document that is known, or has a single place with addresses, within an array.
@@ -159,6 +236,9 @@ fn layout(
             let name = path.strip_suffix("[]");
             name.is_some_and(|name| !name.contains(['[', '.']))
         });
+    if paths.iter().any(|path| path.starts_with(NFT)) {
+        return Err(Error::NftJson);
+    }
     let why = match (&paths[..], known) {
         ([], _) => {
             return Err(Error::NoAddresses {
@@ -170,6 +250,9 @@ fn layout(
         (_, Some((name, _))) => format!("it is laid out as {name}"),
         _ if is_github => "it is laid out as GitHub's meta document".to_owned(),
         ([path], None) if path.contains("[]") => format!("only {path} has addresses"),
+        ([path], None) if path.contains("{}") => {
+            format!("only the keys of an object, {path}, are addresses")
+        }
         ([path], None) if ONE.contains(path) => format!("it is a line with {path}"),
         _ => return Err(Error::WhichField(names(tree, places))),
     };
@@ -183,35 +266,50 @@ pub fn lines(text: &str, fields: &[String], list: &mut List) -> Result<(), Error
         fields => fields.iter().map(|field| path(field)).collect(),
     };
     let mut tree = Tree::new();
-    let mut is_found = false;
+    let (mut meant, mut known) = (BTreeSet::new(), 0);
+    let (mut used, mut several) = (BTreeSet::new(), BTreeSet::new());
+    let mut found = Found::new();
     for (number, line) in significant(text) {
         let place = Place::Line(number);
         let mut values = Vec::new();
         let (mut kind, mut places) = (false, BTreeSet::new());
         let mut leaves = Vec::new();
-        let walked = tree.walk(line, &mut |place, leaf| match leaf {
-            Leaf::Text(text) => leaves.push((place, Some(text.to_owned()))),
-            Leaf::Other => leaves.push((place, None)),
+        let walked = tree.walk(line, &mut |place, leaf| {
+            count(&mut found, place, &leaf);
+            leaves.push((
+                place,
+                match leaf {
+                    Leaf::Text(text) => Some(text.to_owned()),
+                    Leaf::Other => None,
+                },
+            ));
         });
         if walked.is_err() {
             list.add(place, Err(Reason::NotAddress), line);
             continue;
         }
-        for (found, text) in leaves {
-            let path = tree.path(found);
+        if tree.len() > known {
+            known = tree.len();
+            meant = wanted.iter().flat_map(|path| tree.places(path)).collect();
+        }
+        for (leaf, text) in leaves {
+            let path = tree.path(leaf);
             kind |= path == "type" && text.as_deref() == Some("metadata");
-            if wanted.iter().any(|wanted| wanted == path) {
-                places.insert(found);
+            if meant.contains(&leaf) || wanted.iter().any(|wanted| wanted == path) {
+                places.insert(leaf);
                 values.push(text);
             }
         }
-        is_found |= !places.is_empty();
         match places.len() {
             // Spamhaus says in the last line what the list is.
             0 if kind => {}
             0 => list.add(place, Err(Reason::NoField), line),
-            2.. if fields.is_empty() => list.add(place, Err(Reason::Ambiguous), line),
+            2.. if fields.is_empty() => {
+                several.extend(places);
+                list.add(place, Err(Reason::NoField), line);
+            }
             _ => {
+                used.extend(places);
                 for text in values {
                     let text = text.as_deref();
                     let (read, _) = value(&text.map_or(Leaf::Other, Leaf::Text));
@@ -220,12 +318,26 @@ pub fn lines(text: &str, fields: &[String], list: &mut List) -> Result<(), Error
             }
         }
     }
-    match is_found {
-        true => Ok(()),
-        false => Err(Error::NoAddresses {
+    are_whole(&tree, &found, &used)?;
+    if !used.is_empty() {
+        return Ok(());
+    }
+    if !several.is_empty() {
+        return Err(Error::WhichField(names(&tree, &several)));
+    }
+    // None of the fields is in any line.
+    let others = with_addresses(&found);
+    let names = names(&tree, &others);
+    match (&names[..], fields) {
+        ([name], []) => {
+            *list = List::new(list.format, format!("only {name} has addresses"));
+            lines(text, &names, list)
+        }
+        ([_, _, ..], []) => Err(Error::WhichField(names)),
+        _ => Err(Error::NoAddresses {
             text: shortened(text),
             field: (!fields.is_empty()).then(|| fields.join(", ")),
-            found: Vec::new(),
+            found: names,
         }),
     }
 }

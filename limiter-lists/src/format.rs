@@ -9,6 +9,8 @@ pub enum Format {
     Plain,
     /// The first and the last address of a range in each line.
     Ranges,
+    /// An address, and the length or netmask of its network, in each line.
+    Networks,
     /// Columns, with a header or without.
     Table,
     /// DShield's columns: the first address, the last one, and the length.
@@ -17,6 +19,8 @@ pub enum Format {
     P2p,
     /// eMule's lines: a range, a level and a name.
     Ipfilter,
+    /// The lists of networks that the registries have delegated: an address, and how many there are.
+    Delegated,
     /// The output of `ipset save`.
     Ipset,
     /// The output of `nft list set`, or a file for `nft -f`.
@@ -31,13 +35,15 @@ pub enum Format {
 
 impl Format {
     /// All formats, with the names by which they are set.
-    pub const ALL: [(Self, &str); 11] = [
+    pub const ALL: [(Self, &str); 13] = [
         (Self::Plain, "plain"),
         (Self::Ranges, "ranges"),
+        (Self::Networks, "networks"),
         (Self::Table, "table"),
         (Self::Dshield, "dshield"),
         (Self::P2p, "p2p"),
         (Self::Ipfilter, "ipfilter"),
+        (Self::Delegated, "delegated"),
         (Self::Ipset, "ipset"),
         (Self::Nft, "nft"),
         (Self::Tor, "tor"),

@@ -3,11 +3,12 @@
 use crate::{
     address::{self, Addresses, between, with_length},
     list::shortened,
+    pairs::Pair,
     reason::Reason,
 };
 
 /// Names of columns with an address or a prefix, in small letters, with `_` between words.
-const ADDRESS: [&str; 33] = [
+const ADDRESS: [&str; 43] = [
     "dstip",
     "client_ip",
     "clientip",
@@ -41,36 +42,51 @@ const ADDRESS: [&str; 33] = [
     "iprange",
     "netblock",
     "ip/netmask",
+    "ip_network",
+    "cidr_block",
+    "src",
+    "src_addr",
+    "source_address",
+    "sourceip",
+    "remote_address",
+    "remote_addr",
+    "ip_or_cidr",
+    "badip",
 ];
-const FIRST: [&str; 12] = [
-    "start",
-    "first",
-    "begin",
-    "start_ip",
-    "startip",
-    "ip_start",
-    "first_ip",
-    "range_start",
-    "from_ip",
-    "ip_from",
-    "start_address",
-    "first_address",
+/// Names of columns with the first and the last address of a range.
+const ENDS: [(&str, &str); 29] = [
+    ("start", "end"),
+    ("first", "last"),
+    ("begin", "stop"),
+    ("from", "to"),
+    ("start_ip", "end_ip"),
+    ("startip", "endip"),
+    ("ip_start", "ip_end"),
+    ("ipstart", "ipend"),
+    ("start_addr", "end_addr"),
+    ("start_address", "end_address"),
+    ("start_ip_address", "end_ip_address"),
+    ("startaddress", "endaddress"),
+    ("begin_ip", "stop_ip"),
+    ("first_ip", "last_ip"),
+    ("firstip", "lastip"),
+    ("ip_first", "ip_last"),
+    ("first_address", "last_address"),
+    ("from_ip", "to_ip"),
+    ("ip_from", "ip_to"),
+    ("range_start", "range_end"),
+    ("rangestart", "rangeend"),
+    ("range_begin", "range_stop"),
+    ("range_first", "range_last"),
+    ("ip_range_start", "ip_range_end"),
+    ("ip_range_begin", "ip_range_stop"),
+    ("network_start", "network_end"),
+    ("network_first", "network_last"),
+    ("net_start", "net_end"),
+    ("block_start", "block_end"),
 ];
-const LAST: [&str; 12] = [
-    "end",
-    "last",
-    "stop",
-    "end_ip",
-    "endip",
-    "ip_end",
-    "last_ip",
-    "range_end",
-    "to_ip",
-    "ip_to",
-    "end_address",
-    "last_address",
-];
-const LENGTH: [&str; 9] = [
+
+const LENGTH: [&str; 14] = [
     "netmask",
     "mask",
     "prefixlen",
@@ -80,6 +96,25 @@ const LENGTH: [&str; 9] = [
     "masklen",
     "subnet_mask",
     "bits",
+    "cidr_length",
+    "network_mask",
+    "mask_len",
+    "len",
+    "prefixlength",
+];
+
+/// Words that begin the names of columns with one side of a connection, whose addresses are no ends of ranges.
+const SIDES: [&str; 10] = [
+    "source",
+    "src",
+    "destination",
+    "dst",
+    "dest",
+    "target",
+    "client",
+    "server",
+    "local",
+    "remote",
 ];
 
 /// The columns with the addresses, from 0.
@@ -107,6 +142,22 @@ pub fn is_address(cell: &str) -> bool {
     ADDRESS.contains(&name_of(cell).as_str())
 }
 
+/// Returns true if a column of this name has one side of a connection.
+pub fn is_side(cell: &str) -> bool {
+    SIDES.iter().any(|side| name_of(cell).starts_with(side))
+}
+
+/// The names of the fields beside one of this name that are the other part of a pair with it. True if they come before it.
+pub fn others(name: &str) -> impl Iterator<Item = (Pair, &'static str, bool)> {
+    let name = name_of(name);
+    let ends = ENDS.into_iter().filter_map(move |(first, last)| {
+        (name == first)
+            .then_some((Pair::Ends, last, false))
+            .or_else(|| (name == last).then_some((Pair::Ends, first, true)))
+    });
+    ends.chain(LENGTH.map(|length| (Pair::Network, length, false)))
+}
+
 /// The meaning of a line as a header.
 pub enum Header {
     /// It is no header.
@@ -127,7 +178,10 @@ pub fn header(cells: &[String]) -> Header {
             .filter(|(_, name)| known.contains(&name.as_str()));
         places.map(|(place, _)| place).collect()
     };
-    let (first, last) = (places(&FIRST), places(&LAST));
+    let (first, last) = (
+        places(&ENDS.map(|(first, _)| first)),
+        places(&ENDS.map(|(_, last)| last)),
+    );
     let (addresses, lengths) = (places(&ADDRESS), places(&LENGTH));
     match (&first[..], &last[..], &addresses[..], &lengths[..]) {
         (&[first], &[last], _, lengths) if lengths.len() < 2 => {
@@ -183,7 +237,7 @@ pub fn row(columns: &Columns, cells: &[&str]) -> Vec<Result<Addresses, Reason>> 
             let network = || {
                 let text = cell(*address)?;
                 match text.parse() {
-                    Ok(address) => with_length(address, cell(*length)?),
+                    Ok(address) => with_length(address, cell(*length)?.trim_start_matches('/')),
                     // The length is there already.
                     Err(_) => address::read(text),
                 }

@@ -1,4 +1,4 @@
-//! The output of `ipset save`.
+//! The output of `ipset save`, and of `ipset list`.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -14,13 +14,24 @@ use crate::{
 /// Types of sets whose elements are addresses alone.
 const TYPES: [&str; 3] = ["hash:ip", "hash:net", "bitmap:ip"];
 
+/// Returns true if lines begin the output of `ipset list`.
+pub fn is_listed(text: &str) -> bool {
+    let mut lines = significant(text).map(|(_, line)| line);
+    let kind = lines.next().filter(|line| line.starts_with("Name: "));
+    let kind = kind.and_then(|_| lines.next()?.strip_prefix("Type: "));
+    kind.is_some_and(is_kind)
+}
+
+fn is_kind(kind: &str) -> bool {
+    let mut groups = ["hash:", "bitmap:", "list:"].iter();
+    groups.any(|group| kind.starts_with(group))
+}
+
 /// Returns true if a line is one of `ipset save`.
 pub fn is_line(line: &str) -> bool {
     let words = words(line);
     match words[..] {
-        ["create", _, kind, ..] => ["hash:", "bitmap:", "list:"]
-            .iter()
-            .any(|group| kind.starts_with(group)),
+        ["create", _, kind, ..] => is_kind(kind),
         ["add", _, element, ..] => address::read(element).is_ok(),
         _ => false,
     }
@@ -33,25 +44,90 @@ struct Set {
     timeout: Option<Duration>,
 }
 
+/// A line.
+enum Line<'l> {
+    /// A set, with its type and options.
+    Set(&'l str, &'l str, Vec<&'l str>),
+    /// An element of a set, with its options.
+    Element(&'l str, &'l str, Vec<&'l str>),
+    Other,
+}
+
+/// The lines of `ipset save`.
+fn saved(text: &str) -> Vec<(u32, &str, Line<'_>)> {
+    let read = |line| match words(line)[..] {
+        ["create", name, kind, ref options @ ..] => Line::Set(name, kind, options.to_vec()),
+        ["add", name, element, ref options @ ..] => Line::Element(name, element, options.to_vec()),
+        _ => Line::Other,
+    };
+    let lines = significant(text);
+    lines
+        .map(|(number, line)| (number, line, read(line)))
+        .collect()
+}
+
+/// The lines of `ipset list` that matter: a set has properties, then members.
+fn listed(text: &str) -> Vec<(u32, &str, Line<'_>)> {
+    let (mut name, mut kind, mut are_members) = ("", "", false);
+    let mut lines = Vec::new();
+    for (number, line) in significant(text) {
+        let read = match line.split_once(": ") {
+            Some(("Name", set)) => {
+                (name, are_members) = (set, false);
+                continue;
+            }
+            Some(("Type", found)) if !are_members => {
+                kind = found;
+                continue;
+            }
+            Some(("Header", options)) if !are_members => Line::Set(name, kind, words(options)),
+            Some((property, _)) if !are_members && PROPERTIES.contains(&property) => continue,
+            None if line == "Members:" => {
+                are_members = true;
+                continue;
+            }
+            _ => match words(line)[..] {
+                [element, ref options @ ..] if are_members => {
+                    Line::Element(name, element, options.to_vec())
+                }
+                _ => Line::Other,
+            },
+        };
+        lines.push((number, line, read));
+    }
+    lines
+}
+
+/// Properties of a set in the output of `ipset list` that do not matter.
+const PROPERTIES: [&str; 4] = [
+    "Revision",
+    "Size in memory",
+    "References",
+    "Number of entries",
+];
+
 /// Reads the elements of the set that `fields` names, or of the only one.
 pub fn read(text: &str, fields: &[String], list: &mut List) -> Result<(), Error> {
-    let mut sets: HashMap<String, Set> = HashMap::new();
+    let mut sets: HashMap<&str, Set> = HashMap::new();
     let mut names: Vec<String> = Vec::new();
-    for (_, line) in significant(text) {
-        let words = words(line);
-        if let ["create" | "add", name, ..] = words[..]
+    let lines = match is_listed(text) {
+        true => listed(text),
+        false => saved(text),
+    };
+    for (_, _, line) in &lines {
+        if let Line::Set(name, ..) | Line::Element(name, ..) = line
             && !names.iter().any(|known| known == name)
         {
-            names.push(name.to_owned());
+            names.push((*name).to_owned());
         }
-        if let ["create", name, kind, options @ ..] = &words[..] {
+        if let Line::Set(name, kind, options) = line {
             let mut pairs = options.windows(2);
             let timeout = pairs
                 .find(|pair| pair[0] == "timeout")
                 .and_then(|pair| seconds(pair[1]));
             let has_addresses = TYPES.contains(kind);
             sets.insert(
-                (*name).to_owned(),
+                name,
                 Set {
                     has_addresses,
                     timeout,
@@ -61,14 +137,13 @@ pub fn read(text: &str, fields: &[String], list: &mut List) -> Result<(), Error>
     }
     let chosen = chosen(&names, fields)?;
     let mut excluded = Vec::new();
-    for (number, line) in significant(text) {
-        let words = words(line);
+    for (number, line, read) in lines {
         let place = Place::Line(number);
-        match &words[..] {
-            ["create", ..] => {}
-            ["add", name, ..] if !chosen.iter().any(|chosen| chosen == name) => {}
-            ["add", name, element, options @ ..] => {
-                let (read, timeout, is_excluded) = element_of(sets.get(*name), element, options);
+        match read {
+            Line::Set(..) => {}
+            Line::Element(name, ..) if !chosen.iter().any(|chosen| chosen == name) => {}
+            Line::Element(name, element, options) => {
+                let (read, timeout, is_excluded) = element_of(sets.get(name), element, &options);
                 match read {
                     Ok(addresses) if is_excluded => {
                         excluded.push(addresses.range);
@@ -77,7 +152,7 @@ pub fn read(text: &str, fields: &[String], list: &mut List) -> Result<(), Error>
                     read => list.add_until(place, read, line, timeout),
                 }
             }
-            _ => list.add(place, Err(Reason::OtherKind), line),
+            Line::Other => list.add(place, Err(Reason::OtherKind), line),
         }
     }
     list.exclude(&excluded);

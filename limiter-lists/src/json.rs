@@ -1,16 +1,22 @@
 //! JSON documents: walking through them without keeping them.
 
-use std::{collections::HashMap, fmt};
+use std::{
+    collections::{BTreeSet, HashMap},
+    fmt,
+};
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
+use crate::address;
+
 /// The most different places of a document. Keys may be data.
-const MOST: usize = 10_000;
+pub const MOST: usize = 10_000;
 
 /// The longest name of a place, in bytes. Longer ones are not told apart.
 const LONGEST: usize = 500;
 
-/// The places of documents, by number: keys, and `[]` for all elements of an array, as in `prefixes[].ip_prefix`.
+/// The places of documents, by number: keys, and `[]` for all elements of an array, as in `prefixes[].ip_prefix`. An object
+/// whose keys are addresses is like an array, and `{}` stands for its keys.
 #[derive(Debug)]
 pub struct Tree(Vec<Node>);
 
@@ -19,6 +25,35 @@ struct Node {
     path: String,
     elements: Option<usize>,
     keys: HashMap<String, usize>,
+    names: Option<usize>,
+}
+
+/// A step of a path.
+#[derive(Debug)]
+enum Step<'p> {
+    Key(&'p str),
+    Each,
+    Names,
+}
+
+/// The steps of a path, as in `a.*.b[]`.
+fn steps(path: &str) -> impl Iterator<Item = Step<'_>> {
+    path.split('.').flat_map(|part| {
+        let end = part.find(['[', '{']).unwrap_or(part.len());
+        let (key, marks) = part.split_at(end);
+        let key = match key {
+            "" => None,
+            "*" => Some(Step::Each),
+            key => Some(Step::Key(key)),
+        };
+        let marks = marks.split_inclusive([']', '}']);
+        let marks = marks.map(|mark| match mark {
+            "[]" => Step::Each,
+            "{}" => Step::Names,
+            other => Step::Key(other),
+        });
+        key.into_iter().chain(marks)
+    })
 }
 
 /// A value that is no object or array.
@@ -31,7 +66,7 @@ pub enum Leaf<'l> {
 }
 
 /// The number of the place that stands for all places beyond the bounds.
-const BEYOND: usize = 1;
+pub const BEYOND: usize = 1;
 
 impl Tree {
     /// A tree with the document alone.
@@ -46,6 +81,32 @@ impl Tree {
     /// The path of a place.
     pub fn path(&self, place: usize) -> &str {
         &self.0[place].path
+    }
+
+    /// The places that a path means. `*` and `[]` stand for all elements of an array and all values of an object.
+    pub fn places(&self, path: &str) -> BTreeSet<usize> {
+        let mut places = BTreeSet::from([0]);
+        for step in steps(path) {
+            let nodes = places.iter().map(|place| &self.0[*place]);
+            places = nodes
+                .flat_map(|node| match step {
+                    Step::Key(key) => Vec::from_iter(node.keys.get(key).copied()),
+                    Step::Each => node.keys.values().copied().chain(node.elements).collect(),
+                    Step::Names => Vec::from_iter(node.names),
+                })
+                .collect();
+        }
+        places
+    }
+
+    /// The place with this path, whose keys may have dots.
+    pub fn place(&self, path: &str) -> Option<usize> {
+        self.0.iter().position(|node| node.path == path)
+    }
+
+    /// The number of places so far.
+    pub fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// Calls `leaf` with each value of a document that is no object or array, and its place.
@@ -71,6 +132,18 @@ impl Tree {
                 let path = format!("{}[]", self.0[parent].path);
                 let place = self.add(parent, path);
                 self.0[parent].elements = Some(place);
+                place
+            }
+        }
+    }
+
+    fn names(&mut self, parent: usize) -> usize {
+        match self.0[parent].names {
+            Some(place) => place,
+            None => {
+                let path = format!("{}{{}}", self.0[parent].path);
+                let place = self.add(parent, path);
+                self.0[parent].names = Some(place);
                 place
             }
         }
@@ -143,7 +216,18 @@ impl<'de> Visitor<'de> for Walk<'_, '_> {
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
         while let Some(key) = map.next_key::<String>()? {
-            let place = self.tree.key(self.place, &key);
+            let is_address = address::read(&key).is_ok();
+            let names = match is_address {
+                true => Some(self.tree.names(self.place)),
+                false => self.tree.0[self.place].names,
+            };
+            if let Some(names) = names {
+                (self.leaf)(names, Leaf::Text(&key));
+            }
+            let place = match is_address {
+                true => self.tree.element(self.place),
+                false => self.tree.key(self.place, &key),
+            };
             map.next_value_seed(self.below(place))?;
         }
         Ok(())

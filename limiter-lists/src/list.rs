@@ -127,6 +127,8 @@ pub struct List {
     pub format: Format,
     /// The reason why it has this format, in words.
     pub why: String,
+    /// The option that may read it otherwise, in words, if most lines were not understood.
+    pub advice: Option<String>,
 }
 
 impl List {
@@ -137,6 +139,7 @@ impl List {
             left_out: LeftOut::default(),
             format,
             why: why.into(),
+            advice: None,
         }
     }
 

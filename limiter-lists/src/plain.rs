@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use crate::{
-    address::{self, Addresses, between, is_netmask, is_number},
+    address::{self, Addresses, is_netmask, is_number},
     lines::{significant, without_comment},
     list::{List, Place},
     reason::Reason,
@@ -23,7 +23,7 @@ fn add(list: &mut List, place: Place, line: &str) {
     if has_more {
         return list.add(place, Err(Reason::Ambiguous), line);
     }
-    let entry = unquoted(entry.strip_suffix(',').unwrap_or(entry));
+    let entry = unquoted(entry.strip_suffix([',', ';']).unwrap_or(entry));
     match address::read(entry) {
         Err(Reason::Text) => match several(entry) {
             Ok(all) => all
@@ -64,28 +64,12 @@ fn several(text: &str) -> Result<Vec<Addresses>, Reason> {
 
 fn why_not(words: &[&str]) -> Reason {
     match words {
-        [_, second, ..] if is_number(second) || second.parse::<IpAddr>().is_ok() => {
+        [_, second, ..]
+            if is_number(second.trim_start_matches('/')) || second.parse::<IpAddr>().is_ok() =>
+        {
             Reason::Ambiguous
         }
         _ => Reason::Text,
-    }
-}
-
-/// Reads a range of each line: two addresses, with `-`, a comma, `;` or spaces between them. A line may also have one
-/// entry.
-pub fn ranges(text: &str, list: &mut List) {
-    for (number, line) in significant(text) {
-        let entry = line.split('#').next().unwrap_or_default().trim_end();
-        let ends = entry.split(|end: char| end.is_whitespace() || ",;".contains(end));
-        let ends: Vec<_> = ends.filter(|word| !word.is_empty()).map(unquoted).collect();
-        let read = match ends[..] {
-            [_, last] if is_netmask(last) => Err(Reason::Ambiguous),
-            [first, last] => {
-                address::address(first).and_then(|first| between(first, address::address(last)?))
-            }
-            _ => address::read(unquoted(entry)),
-        };
-        list.add(Place::Line(number), read, line);
     }
 }
 

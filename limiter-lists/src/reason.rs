@@ -56,13 +56,15 @@ impl fmt::Display for Reason {
         text.write_str(match self {
             Self::NotAddress => "not an address, prefix or range",
             Self::Text => "text behind the address that is not a comment",
-            Self::Ambiguous => "two addresses, or a number behind one: a range, a length or a count; set the format",
+            Self::Ambiguous => {
+                "several addresses, or a number behind one: set format = \"ranges\" for first and last addresses, \"networks\" for lengths, or \"table\" with field for other columns"
+            }
             Self::WrongRange => "a range whose ends or length do not fit together",
             Self::WrongLength => "a length or netmask that does not exist",
             Self::LeadingZeros => "numbers with leading zeros, which may be octal",
             Self::Port => "an address with a port",
             Self::Zone => "an address with a zone",
-            Self::NoField => "without the field, or with other columns than the header",
+            Self::NoField => "without the field, with several possible ones, or with other columns than the header",
             Self::NotBan => "marked as not to be banned",
             Self::OtherKind => "a rule, or an element that is more than an address",
         })

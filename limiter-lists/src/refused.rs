@@ -43,6 +43,10 @@ fn is_tag(line: &str) -> bool {
 }
 
 fn is_host(line: &str) -> bool {
+    // Every line of a list comes here.
+    if !BLOCKED.iter().any(|address| line.starts_with(address)) {
+        return false;
+    }
     let mut words = line.split_whitespace();
     let (Some(address), Some(name)) = (words.next(), words.next()) else {
         return false;
@@ -55,6 +59,9 @@ fn is_host(line: &str) -> bool {
 
 /// A line of `iptables-save`: a table, a chain with its policy, or a rule.
 fn is_rule(line: &str) -> bool {
+    if !line.starts_with(['*', '-', 'i']) {
+        return false;
+    }
     let words: Vec<_> = line.split_whitespace().take(3).collect();
     match words[..] {
         ["*filter" | "*nat" | "*mangle" | "*raw" | "*security"] => true,

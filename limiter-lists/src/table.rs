@@ -1,46 +1,37 @@
 //! Lists with columns: the header, the columns that are read, and the rows.
 
 use crate::{
-    address::{self, is_netmask, is_number},
     cells::{Cutter, DELIMITERS, cut},
     error::Error,
     header::{Columns, Header, header, is_address, name_of, row},
     lines::{numbered, significant},
-    list::{List, Place, shortened},
+    list::{List, Place},
+    pairs::Pair,
     plain::unquoted,
     reason::Reason,
+    rows::DSHIELD,
 };
 
 /// Data rows whose columns show that a line is the header.
 const SHOWN: usize = 5;
-/// Rows that make it certain which column has the addresses of a list without a header.
-const CERTAIN: usize = 3;
 
 /// The layout of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     delimiter: Option<u8>,
-    columns: Columns,
+    /// The columns with the addresses.
+    pub columns: Columns,
     /// The last line before the rows.
-    header: u32,
+    pub header: u32,
     /// The number of the header's columns. Rows have no more.
-    width: usize,
+    pub width: usize,
     /// The reason for the layout, in words.
     pub why: String,
 }
 
 impl Layout {
-    /// DShield's: the first and the last address, and the length.
-    pub fn dshield() -> Self {
-        let columns = Columns::Range {
-            first: 0,
-            last: 1,
-            length: Some(2),
-        };
-        Self::without_header(Some(b'\t'), columns, "the format is set")
-    }
-
-    fn without_header(delimiter: Option<u8>, columns: Columns, why: &str) -> Self {
+    /// A layout of a list without a header.
+    pub fn new(delimiter: Option<u8>, columns: Columns, why: &str) -> Self {
         Self {
             delimiter,
             columns,
@@ -49,10 +40,49 @@ impl Layout {
             why: why.to_owned(),
         }
     }
+
+    /// DShield's.
+    pub fn dshield() -> Self {
+        Self::new(Some(b'\t'), DSHIELD, "the format is set")
+    }
+
+    /// Returns true if its columns are such a pair.
+    pub fn is_pair(&self, pair: Pair) -> bool {
+        match self.columns {
+            Columns::Addresses(_) => false,
+            Columns::Range { .. } => pair == Pair::Ends,
+            Columns::Network { .. } => pair == Pair::Network,
+        }
+    }
+
+    /// The cells of a line.
+    pub fn cut(&self, line: &str) -> Vec<String> {
+        cut(self.delimiter, line)
+    }
+
+    /// Returns false if the columns may be other ones than their names in the header, `cells`, say: a log has `from` and
+    /// `to` too. Ranges of a list have no common addresses.
+    pub fn is_certain(&self, text: &str, columns: &Columns, cells: &[String]) -> bool {
+        let Columns::Range { first, .. } = columns else {
+            return true;
+        };
+        if name_of(&cells[*first]) != "from" {
+            return true;
+        }
+        let mut cutter = Cutter::new(self.delimiter);
+        let rows = rows_behind(text, self.header);
+        let ranges = rows.filter_map(|(_, line)| {
+            let read = row(columns, &cutter.cut(line)?);
+            Some(read.into_iter().next()?.ok()?.range)
+        });
+        let mut ranges: Vec<_> = ranges.map(|range| (range.first(), range.last())).collect();
+        ranges.sort_unstable();
+        ranges.windows(2).all(|two| two[0].1 < two[1].0)
+    }
 }
 
 /// The lines that may be a header: the first one that is no comment, and the comments before it, the last one first.
-fn heads(text: &str) -> Vec<(u32, String, bool)> {
+pub fn heads(text: &str) -> Vec<(u32, String, bool)> {
     let mut heads = Vec::new();
     for (number, line) in numbered(text) {
         let shown = line.trim_start_matches(['#', ';', '/']).trim();
@@ -69,7 +99,7 @@ fn heads(text: &str) -> Vec<(u32, String, bool)> {
 }
 
 /// The first rows behind a line.
-fn rows_behind(text: &str, header: u32) -> impl Iterator<Item = (u32, &str)> {
+pub fn rows_behind(text: &str, header: u32) -> impl Iterator<Item = (u32, &str)> {
     significant(text).filter(move |(number, _)| *number > header)
 }
 
@@ -90,16 +120,22 @@ pub fn by_header(text: &str) -> Result<Option<Layout>, Error> {
                 Header::Unclear(_) => continue,
                 Header::Columns(columns) => columns,
             };
-            let layout = Layout {
-                delimiter,
-                columns,
-                header: number,
-                width: cells.len(),
-                why: format!("line {number} is a header"),
-            };
-            if fits(text, &layout, is_comment) {
-                return Ok(Some(layout));
+            let why = format!("line {number} is a header");
+            let mut layout = Layout::new(delimiter, columns, &why);
+            (layout.header, layout.width) = (number, cells.len());
+            if !fits(text, &layout, is_comment) {
+                continue;
             }
+            return match (
+                layout.is_certain(text, &layout.columns, &cells),
+                &layout.columns,
+            ) {
+                (false, Columns::Range { first, last, .. }) => {
+                    let name = |place: usize| cells[place].clone();
+                    Err(Error::MayBePair(Pair::Ends, name(*first), name(*last)))
+                }
+                _ => Ok(Some(layout)),
+            };
         }
     }
     Ok(None)
@@ -107,7 +143,7 @@ pub fn by_header(text: &str) -> Result<Option<Layout>, Error> {
 
 /// Returns true if one of the first rows has addresses in the columns. A header within a comment has as many columns as
 /// that row.
-fn fits(text: &str, layout: &Layout, is_comment: bool) -> bool {
+pub fn fits(text: &str, layout: &Layout, is_comment: bool) -> bool {
     let mut cutter = Cutter::new(layout.delimiter);
     rows_behind(text, layout.header)
         .take(SHOWN)
@@ -122,110 +158,6 @@ fn fits(text: &str, layout: &Layout, is_comment: bool) -> bool {
 pub fn single_header(text: &str) -> Option<u32> {
     let (number, line) = significant(text).next()?;
     is_address(unquoted(line)).then_some(number)
-}
-
-/// Finds the columns that `fields` names: by the header, or by numbers from 1.
-pub fn by_fields(text: &str, fields: &[String]) -> Result<Layout, Error> {
-    let mut names = Vec::new();
-    for (number, line, is_comment) in heads(text) {
-        for delimiter in DELIMITERS {
-            let cells = cut(delimiter, &line);
-            let place = |field: &String| {
-                cells
-                    .iter()
-                    .position(|cell| name_of(cell) == name_of(field))
-            };
-            let places: Option<Vec<_>> = fields.iter().map(place).collect();
-            if !is_comment && names.len() < cells.len() {
-                names = cells.iter().map(|cell| shortened(cell)).collect();
-            }
-            let Some(places) = places else { continue };
-            let layout = Layout {
-                delimiter,
-                columns: Columns::Addresses(places),
-                header: number,
-                width: cells.len(),
-                why: format!("line {number} is a header with the field"),
-            };
-            if fits(text, &layout, is_comment) || !is_comment {
-                return Ok(layout);
-            }
-        }
-    }
-    by_numbers(text, fields).ok_or_else(|| Error::NoColumn(fields.join("', '"), names))
-}
-
-fn by_numbers(text: &str, fields: &[String]) -> Option<Layout> {
-    let numbers = fields
-        .iter()
-        .map(|field| field.parse::<usize>().ok()?.checked_sub(1));
-    let places: Vec<_> = numbers.collect::<Option<_>>()?;
-    let most = *places.iter().max()?;
-    let (number, first) = significant(text).next()?;
-    let mut delimiters = DELIMITERS.into_iter();
-    let delimiter = delimiters.find(|delimiter| cut(*delimiter, first).len() > most.max(1))?;
-    let cells = cut(delimiter, first);
-    // A header has no digits where the rows have addresses.
-    let is_header = places
-        .iter()
-        .all(|place| !cells[*place].contains(|digit: char| digit.is_ascii_digit()));
-    let mut layout =
-        Layout::without_header(delimiter, Columns::Addresses(places), "the field is set");
-    layout.header = if is_header { number } else { 0 };
-    Some(layout)
-}
-
-/// Finds the layout of a list without a header. All rows have as many columns, and only one of them has addresses, in all
-/// rows. No other column may be the length of a prefix, or the end of a range. Or all rows are those of DShield's list.
-pub fn by_rows(text: &str) -> Option<Layout> {
-    DELIMITERS.into_iter().find_map(|delimiter| {
-        let mut cutter = Cutter::new(delimiter);
-        let mut kinds: Vec<[bool; 3]> = Vec::new();
-        let (mut rows, mut is_dshield) = (0_usize, true);
-        let dshield = Columns::Range {
-            first: 0,
-            last: 1,
-            length: Some(2),
-        };
-        for (_, line) in significant(text) {
-            let cells = cutter.cut(line)?;
-            if rows == 0 {
-                kinds = vec![[true; 3]; cells.len()];
-            }
-            let is_same = cells.len() == kinds.len() && cells.len() > 1;
-            is_dshield &= cells.len() > 2 && row(&dshield, &cells)[0].is_ok();
-            if !is_same && !is_dshield {
-                return None;
-            }
-            rows += 1;
-            for (kind, cell) in kinds.iter_mut().zip(&cells) {
-                let is_entry = address::read(cell).is_ok();
-                let is_length = is_number(cell) && cell.parse::<u8>().is_ok();
-                // A length or an end that belongs to the column before.
-                let is_rest = cell.len() > 1 && cell.starts_with(['/', '-']);
-                let is_other = !is_entry && !is_rest && !is_netmask(cell);
-                *kind = [
-                    kind[0] && is_entry,
-                    kind[1] && is_length,
-                    kind[2] && is_other,
-                ];
-            }
-        }
-        if is_dshield && rows > 0 {
-            let why = "in all rows, the first address, the last one and the length agree";
-            return Some(Layout::without_header(delimiter, dshield, why));
-        }
-        let addresses: Vec<_> = (0..kinds.len()).filter(|place| kinds[*place][0]).collect();
-        let others = kinds.iter().filter(|kind| !kind[0]);
-        let are_others = others.clone().all(|kind| kind[2] && !kind[1]);
-        (addresses.len() == 1 && are_others && rows >= CERTAIN).then(|| {
-            let why = format!(
-                "only column {} has addresses, in all rows",
-                addresses[0] + 1
-            );
-            Layout::without_header(delimiter, Columns::Addresses(addresses), &why)
-        })
-    })
 }
 
 /// Reads the rows.

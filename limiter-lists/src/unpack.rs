@@ -21,6 +21,15 @@ pub enum Packed {
     SevenZip,
 }
 
+impl Packed {
+    /// The way in which bytes are packed, by their beginning.
+    pub fn by(bytes: &[u8]) -> Option<Self> {
+        let mut others = OTHERS.iter();
+        let found = others.find(|(magic, _)| bytes.starts_with(magic));
+        found.map(|(_, packed)| *packed)
+    }
+}
+
 impl fmt::Display for Packed {
     fn fmt(&self, text: &mut fmt::Formatter) -> fmt::Result {
         text.write_str(match self {
@@ -53,8 +62,8 @@ pub fn text(bytes: &[u8], most: u64) -> Result<Cow<'_, str>, Error> {
     if bytes.len() as u64 > most {
         return Err(Error::TooLong(most, is_packed));
     }
-    if let Some((_, packed)) = OTHERS.iter().find(|(magic, _)| bytes.starts_with(magic)) {
-        return Err(Error::Packed(*packed));
+    if let Some(packed) = Packed::by(&bytes) {
+        return Err(Error::Packed(packed));
     }
     let (pairs, decode): (_, fn([u8; 2]) -> u16) = match &*bytes {
         [0xff, 0xfe, rest @ ..] => (rest, u16::from_le_bytes),

@@ -41,6 +41,9 @@ fn shown(list: &List) -> String {
     for example in &list.left_out.examples {
         text += &format!("left out: {example}: {}\n", example.reason);
     }
+    if let Some(advice) = &list.advice {
+        text += &format!("advice: {advice}\n");
+    }
     text
 }
 

@@ -81,7 +81,11 @@ proptest! {
             (ranges(" - "), &auto),
             (ranges(" "), &options(Some(Format::Ranges), &[])),
             (ranges(","), &options(Some(Format::Ranges), &[])),
+            (ranges(","), &options(Some(Format::Ranges), &["1", "2"])),
+            (lines(&nets, |net, _| format!("{},{},x", net.addr(), net.prefix_len())), &options(Some(Format::Networks), &[])),
+            (lines(&nets, |net, _| format!("x {} {}", net.prefix_len(), net.addr())), &options(Some(Format::Networks), &["3", "2"])),
             (format!("start,end\n{}", ranges(",")), &auto),
+
             (format!("Start\tEnd\tNetmask\tAttacks\n{}", lines(&nets, dshield)), &auto),
             (lines(&nets, dshield), &auto),
             (joined(", "), &auto),
@@ -143,6 +147,8 @@ proptest! {
             let line: String = text.lines().skip(first).take(if list.format == Format::Nft { 9 } else { 1 }).collect();
             let shortest = entry.range.prefixes().map(|net| net.prefix_len()).min().expect("a prefix");
             let has_length = (0..=shortest).any(|length| line.contains(&format!("/{length}")) || line.contains(&format!("\t{length}")));
+            let is_word = |length: u8| line.split([' ', ',', ';', '\t', '/']).any(|word| word == length.to_string());
+            let has_length = has_length || list.format == Format::Networks && (0..=shortest).any(is_word);
             let has_mask = line.contains("255.255.");
             let has_ends = line.contains(&entry.range.first().to_string()) && line.contains(&entry.range.last().to_string());
             let is_one = entry.range.first() == entry.range.last();

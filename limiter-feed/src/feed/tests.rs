@@ -114,7 +114,7 @@ async fn dry_run_says_what_it_would_change_and_changes_nothing() {
     assert_eq!(
         feed.notes(&before),
         [
-            "read 2 entries as plain (no header or form shows another format)",
+            "read 2 entries (3 prefixes) as plain (no header or form shows another format)",
             "entries with bits set behind the length of their prefix, whose networks are banned: 1, the first in line 2"
         ]
     );
