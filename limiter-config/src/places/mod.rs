@@ -9,6 +9,7 @@ use std::{
 };
 
 use ipnet::IpNet;
+use limiter_lists::Packed;
 use maxminddb::{MaxMindDbError, Reader, WithinOptions};
 use serde::de::IgnoredAny;
 
@@ -20,6 +21,14 @@ const LONGEST: u64 = 1 << 30;
 
 /// The first bytes of a file that gzip has packed.
 const PACKED: [u8; 2] = [0x1f, 0x8b];
+
+/// A text at the end of databases of MaxMind's earlier format: "GEO-106FREE 20180327 Build 1 Copyright …".
+const LEGACY: &[u8] = b"GEO-";
+/// Bytes at the end of a database that have it.
+const LEGACY_END: usize = 1_000;
+
+/// Bytes that show whether a file is text.
+const TEXT: usize = 4_096;
 
 /// The most networks of a database, as a multiple of its nodes. A search tree has one more than it has nodes. Databases
 /// of both families lead to those of IPv4 from a few prefixes of IPv6 too, as from 2002::/16.
@@ -100,18 +109,45 @@ pub fn prefixes(
         ));
     }
     let reader = Reader::from_source(&*bytes).map_err(|error| {
-        format!("{shown} is not a database of MaxMind's format ({error}): get it again")
+        let why = no_database(&bytes);
+        let why = why.unwrap_or_else(|| {
+            format!("not a database of MaxMind's format ({error}): get it again, as a file of the type .mmdb")
+        });
+        format!("{shown} is {why}")
     })?;
     let damaged = |error: MaxMindDbError| format!("{shown} is damaged ({error}): get it again");
     bounded(&reader).map_err(damaged)?;
     let mut search = Search::new(countries, systems);
     search.read(&reader).map_err(damaged)?;
     match search.missing() {
-        Some(missing) => Err(format!("{shown} has {missing}{}", fields(&reader))),
+        Some((missing, has_others)) => {
+            let fields = match has_others {
+                true => ": leave it out, or get another database".to_owned(),
+                false => fields(&reader),
+            };
+            Err(format!("{shown} has {missing}{fields}"))
+        }
         None => Ok(IpNet::aggregate(&search.found.concat())
             .into_iter()
             .collect()),
     }
+}
+
+/// Files that databases come in or as, beside that of the format which is read.
+fn no_database(bytes: &[u8]) -> Option<String> {
+    let end = &bytes[bytes.len().saturating_sub(LEGACY_END)..];
+    let is_legacy = end.windows(LEGACY.len()).any(|window| window == LEGACY);
+    let is_text = bytes.len() > 8 && !bytes.iter().take(TEXT).any(|byte| *byte < b'\t');
+    let is_archive = bytes.get(257..262) == Some(b"ustar");
+    Some(match Packed::by(bytes) {
+        Some(packed) => format!("{packed}: unpack it, and name the file of the type .mmdb in it"),
+        None if is_archive => {
+            "a tar archive: unpack it, and name the file of the type .mmdb in it".to_owned()
+        }
+        None if is_legacy => "a database of the format that ended in 2022 (GeoIP legacy, .dat), which is not read: get one of the type .mmdb, as GeoLite2 is".to_owned(),
+        None if is_text => "text, as databases in CSV are, and not read: get the database as a file of the type .mmdb".to_owned(),
+        None => return None,
+    })
 }
 
 /// A database in memory.
@@ -137,7 +173,8 @@ fn fields(reader: &Database) -> String {
     let first = || {
         let network = reader.networks(Default::default()).ok()?.next()?.ok()?;
         let record = network.decode::<BTreeMap<String, IgnoredAny>>();
-        Some(record.ok()??.into_keys().collect::<Vec<_>>().join(", "))
+        let fields: Vec<_> = record.ok()??.into_keys().collect();
+        (!fields.is_empty()).then(|| fields.join(", "))
     };
     let kind = &reader.metadata().database_type;
     match first() {
@@ -205,14 +242,15 @@ impl Search {
         ]
     }
 
-    /// Says what the database lacks.
-    fn missing(&self) -> Option<String> {
+    /// Says what the database lacks, and true if it has others of the kind.
+    fn missing(&self) -> Option<(String, bool)> {
         let [has_countries, has_systems] = self.has;
         if !self.countries.is_empty() && !has_countries {
-            return Some("no codes of countries that limiter finds".to_owned());
+            return Some(("no codes of countries that limiter finds".to_owned(), false));
         }
         if !self.systems.is_empty() && !has_systems {
-            return Some("no numbers of autonomous systems that limiter finds".to_owned());
+            let missing = "no numbers of autonomous systems that limiter finds";
+            return Some((missing.to_owned(), false));
         }
         let names = self
             .countries
@@ -221,7 +259,7 @@ impl Search {
         let systems = self.systems.iter();
         let mut names = names.chain(systems.map(|(number, index)| (format!("AS{number}"), index)));
         let (name, _) = names.find(|(_, index)| self.found[**index].is_empty())?;
-        Some(format!("no prefixes of {name}"))
+        Some((format!("no prefixes of {name}"), true))
     }
 }
 
