@@ -17,6 +17,7 @@ use crate::{
     left_out::{LeftOut, Reason},
     protected::{Protected, show},
     retry::Retry,
+    settings::is_url,
     source::{Failed, Fetched, Source, Wanted},
     wishes::{Wishes, around},
 };
@@ -241,9 +242,13 @@ impl<H: Host> Feed<H> {
         let source = Arc::clone(&self.source);
         let is_all = !self.is_whole;
         let (shown, longest) = (&self.state.source, self.settings.timeout);
+        let hint = match is_url(self.settings.source()) {
+            true => "its server may be slow",
+            false => "its file system does not answer, as of a network, or the processor is busy",
+        };
         let late = || {
             format!(
-                "{shown} was not read within {}: see why, or set timeout if it should take longer",
+                "{shown} was not read within {}: {hint}; set timeout if it should take longer",
                 humantime::format_duration(longest)
             )
         };
