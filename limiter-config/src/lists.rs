@@ -176,10 +176,27 @@ pub fn from_file(
     read_as(&bytes, format, fields).map_err(named)
 }
 
+/// Reads a file of prefixes that a command names.
+pub fn named(path: &Path) -> Result<Prefixes, Vec<String>> {
+    from_file(path, None, Vec::new()).map_err(without_options)
+}
+
 /// Reads a list in one of the forms in which feeds read them (`limiter_lists`). Each part that is not understood, and
 /// each entry that would be in force as something else, is a mistake.
 pub fn read(bytes: &[u8]) -> Result<Prefixes, Vec<String>> {
-    read_as(bytes, None, Vec::new())
+    read_as(bytes, None, Vec::new()).map_err(without_options)
+}
+
+/// Says where the options that messages advise can be set: commands do not have them.
+fn without_options(mut mistakes: Vec<String>) -> Vec<String> {
+    let is_advice = |why: &String| why.contains("set format") || why.contains("field");
+    if mistakes.iter().any(is_advice) {
+        mistakes.push(
+            "format and field are keys of a feed's file, and of a list with file in a configuration"
+                .to_owned(),
+        );
+    }
+    mistakes
 }
 
 fn read_as(
@@ -271,6 +288,15 @@ mod tests {
             let mistakes = read(text.as_bytes()).unwrap_err();
             assert!(mistakes[0].contains(says), "{mistakes:?}");
         }
+        let unclear = read(b"192.0.2.1 192.0.2.9").unwrap_err();
+        let last = unclear.last().map(String::as_str).unwrap_or_default();
+        assert!(
+            last.starts_with("format and field are keys of"),
+            "{unclear:?}"
+        );
+        let advice = "columns 2, 3 have addresses: set field to choose";
+        let table = read(b"x,192.0.2.1,192.0.2.9\n").unwrap_err();
+        assert!(table.iter().any(|why| why == advice), "{table:?}");
         let many = read("x\n".repeat(500).as_bytes()).unwrap_err();
         assert!(
             many.len() == 6 && many[5].contains("and 495 more"),

@@ -278,6 +278,47 @@ mod tests {
     use super::*;
 
     #[test]
+    fn files_that_are_no_databases_say_what_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.dat");
+        let mut tar = vec![0; 512];
+        tar[257..262].copy_from_slice(b"ustar");
+        let legacy = b"\0\x01\x02GEO-106FREE 20180327 Build 1 Copyright (c) 2018 MaxMind Inc";
+        for (bytes, says) in [
+            (
+                &legacy[..],
+                "is a database of the format that ended in 2022 (GeoIP legacy, .dat)",
+            ),
+            (
+                b"network,geoname_id\n192.0.2.0/24,1\n",
+                "is text, as databases in CSV are",
+            ),
+            (b"PK\x03\x04\0\0", "is a ZIP archive: unpack it"),
+            (b"\xfd7zXZ\0\0", "is packed with xz: unpack it"),
+            (&tar, "is a tar archive: unpack it"),
+            (b"\0\x01\x02\x03", "is not a database of MaxMind's format ("),
+        ] {
+            std::fs::write(&path, bytes).unwrap();
+            let why = prefixes(&path, &[], &[]).unwrap_err();
+            assert!(
+                why.contains(says) && why.contains("the type .mmdb"),
+                "{why}"
+            );
+        }
+    }
+
+    #[test]
+    fn country_that_a_database_lacks_is_told_from_a_database_without_countries() {
+        let countries = [Country("QQ".to_owned())];
+        let mut search = Search::new(&countries, &[]);
+        let (missing, has_others) = search.missing().expect("a country");
+        assert!(missing.contains("no codes of countries") && !has_others);
+        search.has[0] = true;
+        let missing = search.missing();
+        assert_eq!(missing, Some(("no prefixes of QQ".to_owned(), true)));
+    }
+
+    #[test]
     fn countries_and_systems_are_read_as_people_write_them() {
         let country = |text: &str| Country::read(text).map(|Country(code)| code);
         assert_eq!(country("CN"), Ok("CN".to_owned()));

@@ -133,7 +133,7 @@ async fn execute<On: Args>(
     let lasts = given.lasting.lasts();
     let mut prefixes: Prefixes = given.prefixes.into_iter().collect();
     if let Some(path) = &given.file {
-        let in_file = lists::from_file(path, None, Vec::new());
+        let in_file = lists::named(path);
         prefixes.extend(in_file.map_err(|mistakes| anyhow::anyhow!(mistakes.join("; ")))?);
     }
     let edit = Edit {

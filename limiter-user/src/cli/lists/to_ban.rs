@@ -58,10 +58,7 @@ pub fn prefixes(arguments: &[Given], file: Option<&Path>) -> anyhow::Result<BTre
         }
     }
     if let Some(path) = file {
-        all.extend(listed(
-            &path.display().to_string(),
-            lists::from_file(path, None, Vec::new()),
-        )?);
+        all.extend(listed(&path.display().to_string(), lists::named(path))?);
     }
     Ok(all)
 }
