@@ -1,18 +1,15 @@
 //! Lists in JSON: which fields have the addresses.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    net::IpAddr,
-};
+use std::collections::BTreeSet;
 
 use crate::{
     address,
     error::Error,
-    header,
     json::{BEYOND, Leaf, MOST, Tree},
     lines::significant,
     list::{List, Place, shortened},
     reason::Reason,
+    values::{Found, are_whole, count, with_addresses},
 };
 
 /// Documents of publishers, and all places at which they have addresses.
@@ -68,73 +65,6 @@ const ONE: [&str; 4] = ["cidr", "range", "prefix", "network"];
 
 /// The most places that an error names.
 const NAMED: usize = 12;
-
-/// The values at a place of a document.
-#[derive(Default)]
-struct Counts {
-    /// Those that are addresses, prefixes or ranges.
-    addresses: u64,
-    /// Those of these that are one address.
-    single: u64,
-    all: u64,
-}
-
-impl Counts {
-    fn has_addresses(&self) -> bool {
-        self.addresses * 2 > self.all
-    }
-}
-
-/// The values by place.
-type Found = BTreeMap<usize, Counts>;
-
-fn count(found: &mut Found, place: usize, leaf: &Leaf) {
-    let (mut is_address, mut is_single) = (false, false);
-    if let Leaf::Text(text) = leaf {
-        is_address = address::read(text).is_ok();
-        is_single = text.parse::<IpAddr>().is_ok();
-    }
-    let counts = found.entry(place).or_default();
-    counts.addresses += u64::from(is_address);
-    counts.single += u64::from(is_single);
-    counts.all += 1;
-}
-
-fn with_addresses(found: &Found) -> BTreeSet<usize> {
-    let with = found.iter().filter(|(_, counts)| counts.has_addresses());
-    with.map(|(place, _)| *place).collect()
-}
-
-/// Fails if a field that is read may be a part of an entry, and another field the other part: the end of a range, or the
-/// length of a network.
-fn are_whole(tree: &Tree, found: &Found, wanted: &BTreeSet<usize>) -> Result<(), Error> {
-    let parts = |place: &usize| {
-        let path = tree.path(*place);
-        path.rsplit_once('.').unwrap_or(("", path))
-    };
-    let mut fields: HashMap<&str, HashMap<String, &str>> = HashMap::new();
-    for place in found.keys() {
-        let (parent, key) = parts(place);
-        let beside = fields.entry(parent).or_default();
-        beside.insert(header::name_of(key), key);
-    }
-    let is_single = |place: &&usize| found.get(place).is_some_and(|counts| counts.single > 0);
-    for place in wanted.iter().filter(is_single) {
-        let (parent, key) = parts(place);
-        let beside = &fields[parent];
-        for (pair, other, is_before) in header::others(key) {
-            if let Some(other) = beside.get(other) {
-                let (first, second) = if is_before {
-                    (*other, key)
-                } else {
-                    (key, *other)
-                };
-                return Err(Error::InParts(pair, first.to_owned(), second.to_owned()));
-            }
-        }
-    }
-    Ok(())
-}
 
 /// A path in the form of [`Tree`]: `$.a[*].b` is `a[].b`.
 fn path(field: &str) -> String {

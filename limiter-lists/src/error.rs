@@ -1,6 +1,6 @@
 //! The reasons why a list is refused as a whole.
 
-use crate::{pairs::Pair, unpack::Packed};
+use crate::{pair::Pair, unpack::Packed};
 
 /// The reason why a list is refused as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

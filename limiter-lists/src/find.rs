@@ -1,19 +1,9 @@
 //! Finding the format of a list, and reading it.
 
 use crate::{
-    Options, blocklists, documents,
-    error::Error,
-    fields,
-    format::Format,
-    ipset,
-    json::Tree,
-    lines::significant,
-    list::List,
-    nft,
-    pairs::{self, Pair},
-    plain,
-    reason::Reason,
-    refused, rows, table, unpack,
+    Options, blocklists, documents, error::Error, fields, format::Format, ipset, json::Tree,
+    lines::significant, list::List, nft, pair::Pair, pairs, plain, reason::Reason, refused, rows,
+    table, unpack,
 };
 
 /// Bytes of the largest list for which there may be a prefix.

@@ -3,7 +3,7 @@
 use crate::{
     address::{self, Addresses, between, with_length},
     list::shortened,
-    pairs::Pair,
+    pair::Pair,
     reason::Reason,
 };
 
@@ -131,6 +131,13 @@ pub enum Columns {
         length: usize,
     },
 }
+
+/// DShield's columns: the first and the last address, and the length.
+pub const DSHIELD: Columns = Columns::Range {
+    first: 0,
+    last: 1,
+    length: Some(2),
+};
 
 /// The name of a column in small letters, with `_` between words.
 pub fn name_of(cell: &str) -> String {

@@ -19,6 +19,7 @@ mod lines;
 mod list;
 mod nft;
 mod nft_words;
+mod pair;
 mod pairs;
 mod plain;
 mod range;
@@ -28,6 +29,7 @@ mod rows;
 mod sets;
 mod table;
 mod unpack;
+mod values;
 
 pub use error::Error;
 pub use find::read;

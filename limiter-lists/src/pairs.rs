@@ -10,6 +10,7 @@ use crate::{
     header::{Columns, Header, header, is_side},
     lines::significant,
     list::{List, Place},
+    pair::Pair,
     plain::unquoted,
     range::Range,
     reason::Reason,
@@ -22,33 +23,6 @@ const SHOWN: usize = 200;
 
 /// Bits behind the lengths of networks, in all rows, that are 0 by chance in one of 256 lists.
 const ZEROS: u32 = 8;
-
-/// Two columns that may belong together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pair {
-    /// The first and the last address of a range.
-    Ends,
-    /// An address and the length of its network.
-    Network,
-}
-
-impl Pair {
-    /// The two parts in words.
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Ends => "the ends of ranges",
-            Self::Network => "addresses and the lengths of their networks",
-        }
-    }
-
-    /// The format that reads it.
-    pub fn format(self) -> Format {
-        match self {
-            Self::Ends => Format::Ranges,
-            Self::Network => Format::Networks,
-        }
-    }
-}
 
 /// Reads a pair in each line, between any of the usual characters, with other words behind it. A line may also have one
 /// entry. A header with such a pair tells its columns.

@@ -3,7 +3,7 @@
 use crate::{
     address::{self, is_netmask, is_number},
     cells::{Cutter, DELIMITERS, cut},
-    header::{Columns, row},
+    header::{Columns, DSHIELD, row},
     lines::significant,
     table::Layout,
 };
@@ -99,13 +99,6 @@ fn is_exception(cell: &str) -> bool {
 pub fn is_title(line: &str) -> bool {
     !line.contains(|mark: char| mark.is_ascii_digit() || ".:".contains(mark))
 }
-
-/// DShield's columns: the first and the last address, and the length.
-pub const DSHIELD: Columns = Columns::Range {
-    first: 0,
-    last: 1,
-    length: Some(2),
-};
 
 /// The numbers, from 1, of the columns that have addresses in one of the first rows, if it has several columns. None if
 /// some rows may be exceptions.

@@ -3,13 +3,12 @@
 use crate::{
     cells::{Cutter, DELIMITERS, cut},
     error::Error,
-    header::{Columns, Header, header, is_address, name_of, row},
+    header::{Columns, DSHIELD, Header, header, is_address, name_of, row},
     lines::{numbered, significant},
     list::{List, Place},
-    pairs::Pair,
+    pair::Pair,
     plain::unquoted,
     reason::Reason,
-    rows::DSHIELD,
 };
 
 /// Data rows whose columns show that a line is the header.

@@ -27,7 +27,7 @@ fn dry_run_says_what_it_would_change_and_changes_nothing() {
         "{planned:?}"
     );
     for words in [
-        "read 2 entries as table (line 1 is a header)",
+        "read 2 entries (2 prefixes) as table (line 1 is a header)",
         "eth0: bans that would be added: 2, renewed: 0, removed: 0",
     ] {
         assert!(planned.stderr.contains(words), "{planned:?}");
