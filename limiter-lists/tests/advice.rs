@@ -436,7 +436,7 @@ fn advice_about_documents_in_parts_works_if_it_is_followed() {
         ),
         (
             r#"{"a":[{"end":"192.0.2.3","start":"192.0.2.0"}]}"#,
-            "field=a[].start",
+            "field=a[].end",
             "192.0.2.0-192.0.2.3\n",
             "192.0.2.0/30",
         ),
