@@ -46,8 +46,8 @@ pub fn count(found: &mut Found, place: usize, leaf: &Leaf) {
 
 /// The places of which most values are addresses.
 pub fn with_addresses(found: &Found) -> BTreeSet<usize> {
-    let with = found.iter().filter(|(_, counts)| counts.has_addresses());
-    with.map(|(place, _)| *place).collect()
+    let places = found.iter().filter(|(_, counts)| counts.has_addresses());
+    places.map(|(place, _)| *place).collect()
 }
 
 /// Fails if a field that is read may be a part of an entry, and another field the other part: the end of a range, or the
