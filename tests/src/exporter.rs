@@ -49,8 +49,20 @@ impl<'h> Exporter<'h> {
 
     /// Starts an exporter at this address.
     pub fn start_at(host: &'h Host, address: &str) -> Self {
+        Self::run(host, &["export", "--listen", address])
+    }
+
+    /// Starts an exporter on the host's loopback with these options.
+    pub fn start_with(host: &'h Host, options: &[&str]) -> Self {
+        Self::run(
+            host,
+            &[&["export", "--listen", "127.0.0.1:0"], options].concat(),
+        )
+    }
+
+    fn run(host: &'h Host, line: &[&str]) -> Self {
         loopback_up(host);
-        let mut command = prepared(&["export", "--listen", address]);
+        let mut command = prepared(line);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = on(host, || command.spawn()).unwrap();
         let mut line = String::new();

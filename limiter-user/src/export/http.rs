@@ -5,13 +5,14 @@ use std::{net::IpAddr, sync::Arc};
 use axum::{
     Router,
     extract::{Request, State},
-    http::{HeaderName, HeaderValue, StatusCode, Version, header, uri::Authority},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version, header, uri::Authority},
     middleware::{Next, from_fn, map_response},
     response::{IntoResponse, Response},
     routing::get,
 };
+use tower_http::compression::CompressionLayer;
 
-use super::{Collection, Reading, exposition};
+use super::{Collection, Format, Reading};
 
 const HEADERS: [(HeaderName, &str); 5] = [
     (
@@ -48,9 +49,18 @@ const PAGE: [(&str, &str, &str); 5] = [
     ("/icon.svg", "image/svg+xml", include_str!("page/icon.svg")),
 ];
 
+/// The content of the answers.
+#[derive(Clone, Debug)]
+pub struct Served {
+    /// The readings.
+    pub collection: Collection,
+    /// Labels of each sample of the metrics, besides its own.
+    pub labels: Arc<[(String, String)]>,
+}
+
 /// The routes. Only GET and HEAD are allowed, and nothing can be changed. `local`: answer only requests for this
 /// machine.
-pub fn router(collection: Collection, local: bool) -> Router {
+pub fn router(served: Served, local: bool) -> Router {
     let mut router = Router::new()
         .route("/metrics", get(metrics))
         .route("/healthz", get(healthz))
@@ -60,7 +70,8 @@ pub fn router(collection: Collection, local: bool) -> Router {
     }
     router
         .fallback((StatusCode::NOT_FOUND, "not found\n"))
-        .with_state(collection)
+        .with_state(served)
+        .layer(CompressionLayer::new())
         .layer(from_fn(move |request, next| {
             only_by_address(local, request, next)
         }))
@@ -118,26 +129,35 @@ async fn with_headers(mut response: Response) -> Response {
 /// The status and the reason if the kernel cannot be read.
 type Unavailable = (StatusCode, String);
 
-async fn latest(collection: &Collection) -> Result<Arc<Reading>, Unavailable> {
-    let reading = collection.latest().await;
+async fn latest(served: &Served) -> Result<Arc<Reading>, Unavailable> {
+    let reading = served.collection.latest().await;
     reading.map_err(|why| (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")))
 }
 
-async fn metrics(State(collection): State<Collection>) -> Result<impl IntoResponse, Unavailable> {
-    let reading = latest(&collection).await?;
-    let kind = "text/plain; version=0.0.4; charset=utf-8";
-    Ok(([(header::CONTENT_TYPE, kind)], exposition::text(&reading)))
+async fn metrics(
+    State(served): State<Served>,
+    headers: HeaderMap,
+) -> Result<impl IntoResponse, Unavailable> {
+    let reading = latest(&served).await?;
+    let ranges = headers.get_all(header::ACCEPT).iter();
+    let ranges: Vec<_> = ranges.filter_map(|range| range.to_str().ok()).collect();
+    let format = Format::accepted(&ranges.join(","));
+    let headers = [
+        (header::CONTENT_TYPE, format.content_type()),
+        (header::VARY, "accept"),
+    ];
+    Ok((headers, format.write(&reading, &served.labels)))
 }
 
 /// Answers 200 if the counters can be read.
-async fn healthz(State(collection): State<Collection>) -> Result<&'static str, Unavailable> {
-    latest(&collection).await.map(|_| "ok\n")
+async fn healthz(State(served): State<Served>) -> Result<&'static str, Unavailable> {
+    latest(&served).await.map(|_| "ok\n")
 }
 
 /// Answers with the content of `status --json`, of `top --once --json` for each interface, and the messages that the
 /// commands write to standard error.
-async fn status(State(collection): State<Collection>) -> Result<impl IntoResponse, Unavailable> {
-    let reading = latest(&collection).await?;
+async fn status(State(served): State<Served>) -> Result<impl IntoResponse, Unavailable> {
+    let reading = latest(&served).await?;
     let failed = |error: serde_json::Error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string());
     let json = serde_json::to_string(&*reading).map_err(failed)?;
     Ok(([(header::CONTENT_TYPE, "application/json")], json))

@@ -2,62 +2,95 @@
 
 use std::time::UNIX_EPOCH;
 
+use limiter_common::policy::verdict;
 use limiter_feed::Reason;
 use limiter_fleet::status::Fleet;
+use prometheus_client::{metrics::MetricType, registry::Unit};
 
 use super::{
     collection::Reading,
-    samples::{Sample, labelled, optional, sample, single},
+    samples::{Sample, Value, labelled, optional, sample, single},
 };
-use crate::observe::{Count, Feed, Interface, Limit, List, reasons::ByReason, source::Top};
+use crate::observe::{
+    Count, Drops, Feed, Interface, Limit, List, Passes, reasons::ByReason, source::Top,
+};
 
 /// Number of ranks of `limiter_top_dropped_packets`.
 const RANKS: usize = 10;
 
+/// The labels of all metrics. No other label of the exporter's user may have these names.
+pub const LABELS: [&str; 17] = [
+    "algorithm",
+    "burst",
+    "feed",
+    "interface",
+    "key",
+    "le",
+    "limit",
+    "list",
+    "mode",
+    "origin",
+    "program_id",
+    "rank",
+    "rate",
+    "reason",
+    "shadow",
+    "verdict",
+    "version",
+];
+
 /// A metric. Without samples, it is left out.
 pub struct Metric {
-    /// The name.
+    /// The name in queries.
     pub name: &'static str,
-    /// The kind.
-    pub kind: Kind,
-    /// The description, behind a space.
-    pub help: &'static str,
+    /// The kind. A counter starts at 0 with a new attachment.
+    pub kind: MetricType,
+    help: &'static str,
     /// The samples.
-    pub value: Value,
+    pub subject: Subject,
 }
 
-/// The kind of a metric.
-#[derive(Clone, Copy)]
-pub enum Kind {
-    /// It only grows, and starts at 0 with a new attachment.
-    Counter,
-    /// It grows and falls.
-    Gauge,
-    /// Counts below bounds, a sum and a number.
-    Histogram,
+impl Metric {
+    /// The description.
+    pub fn help(&self) -> String {
+        let help = self.help.trim_start();
+        help.replace("{drops}", &named(Drops::reasons()))
+            .replace("{passes}", &named(Passes::reasons()))
+    }
+
+    /// The name without its endings, which the encoder appends, and the unit.
+    pub fn parts(&self) -> (&'static str, Option<Unit>) {
+        let ending = match self.kind {
+            MetricType::Counter => "_total",
+            MetricType::Info => "_info",
+            _ => "",
+        };
+        let name = self.name.strip_suffix(ending).unwrap_or(self.name);
+        let units = [
+            ("_bytes", Unit::Bytes),
+            ("_ratio", Unit::Other("ratio".to_owned())),
+            ("_seconds", Unit::Seconds),
+        ];
+        for (ending, unit) in units {
+            if let Some(name) = name.strip_suffix(ending) {
+                return (name, Some(unit));
+            }
+        }
+        (name, None)
+    }
 }
 
-impl Kind {
-    /// The name in the text format.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Counter => "counter",
-            Self::Gauge => "gauge",
-            Self::Histogram => "histogram",
-        }
-    }
-
-    /// The endings of the samples' names.
-    pub fn endings(self) -> &'static [&'static str] {
-        match self {
-            Self::Counter | Self::Gauge => &[""],
-            Self::Histogram => &["_bucket", "_sum", "_count"],
-        }
-    }
+/// The reasons with their texts.
+fn named(reasons: impl Iterator<Item = verdict::Reason>) -> String {
+    let reasons = reasons.map(|reason| match (reason.name(), reason.text()) {
+        (name, text) if name == text => name.to_owned(),
+        (name, text) => format!("{name} ({text})"),
+    });
+    reasons.collect::<Vec<_>>().join(", ")
 }
 
 /// The samples of a metric: of the host, or of each interface, whose name becomes their first label.
-pub enum Value {
+pub enum Subject {
     /// Of the host.
     Host(fn(&Reading) -> Vec<Sample>),
     /// Of an interface.
@@ -74,16 +107,16 @@ macro_rules! metrics {
         /// All metrics.
         pub const METRICS: &[Metric] = &[$(Metric {
             name: stringify!($name),
-            kind: Kind::$kind,
+            kind: MetricType::$kind,
             help: concat!($($help),+),
-            value: Value::$subject($value),
+            subject: Subject::$subject($value),
         },)+];
     };
 }
 
 metrics! {
     /// Version of the exporter, as a label.
-    Gauge limiter_build_info = Host(|_| vec![sample(&[("version", env!("CARGO_PKG_VERSION"))], 1)]);
+    Info limiter_build_info = Host(|_| vec![sample(&[("version", env!("CARGO_PKG_VERSION"))], 1_u64)]);
     /// Number of attachments that cannot be read. limiter status prints the reasons.
     Gauge limiter_unreadable_attachments =
         Host(|reading| single(reading.snapshot.unreadable.len()));
@@ -93,20 +126,20 @@ metrics! {
     /// web page and limiter top show the addresses.
     Gauge limiter_top_dropped_packets = Top(ranks);
     /// The attachment of an interface: its program and XDP mode (native or generic), as labels.
-    Gauge limiter_attached_info = Interface(attached);
+    Info limiter_attached_info = Interface(attached);
     /// Time of the attachment, in seconds since 1970. The counters were 0 then.
     Gauge limiter_attached_timestamp_seconds =
         Interface(|interface| optional(attached_at(interface)));
     /// 1 if the program runs in generic mode because native mode failed, otherwise 0.
-    Gauge limiter_fallback = Interface(|interface| single(u8::from(interface.fallback.is_some())));
+    Gauge limiter_fallback = Interface(|interface| single(interface.fallback.is_some()));
     /// 1 if the whole interface is in shadow, so that nothing is dropped; otherwise 0.
-    Gauge limiter_shadow = Interface(|interface| single(u8::from(interface.shadow)));
+    Gauge limiter_shadow = Interface(|interface| single(interface.shadow));
     /// Kernel memory of all maps of an attachment, in bytes.
     Gauge limiter_memory_bytes = Interface(|interface| single(interface.sources.memory_bytes));
     /// Drops that limiter watch could not report, because there were too many at once.
     Counter limiter_events_lost_total = Interface(|interface| single(interface.events_lost));
     /// A configured limit, with its settings as labels.
-    Gauge limiter_limit_info = Interface(limits);
+    Info limiter_limit_info = Interface(limits);
     /// Part of the configured rate and burst of an adaptive limit that is in force, up to 1. Absent while limiter adapt
     /// does not run.
     Gauge limiter_rate_ratio =
@@ -127,11 +160,9 @@ metrics! {
     /// Bytes of the packets in limiter_interface_packets_total, as whole frames.
     Counter limiter_interface_bytes_total =
         Interface(|interface| all_verdicts(interface, |count| count.bytes));
-    /// Dropped packets by reason: limit (over the limit), deny (on the deny list), ban (banned), new_source (new
-    /// sources came too fast, or the table had no room), malformed, contended (all updates of the bucket failed).
+    /// Dropped packets by reason: {drops}.
     Counter limiter_drops_total = Interface(|interface| by_reason(&interface.drops));
-    /// Packets that passed uncharged, by reason: not_ip, malformed_passed (malformed = pass), allowed (on the allow
-    /// list), unlimited (matched by no limit), established (of a connection of a local socket).
+    /// Packets that passed uncharged, by reason: {passes}.
     Counter limiter_passes_total = Interface(|interface| by_reason(&interface.passes));
     /// Number of prefixes on a list.
     Gauge limiter_list_prefixes = Interface(|interface| by_list(interface, |list| list.prefixes));
@@ -153,11 +184,11 @@ metrics! {
     Gauge limiter_feed_held_back =
         Host(|reading| by_feed(reading, |feed| Some(feed.state.held_back)));
     /// Number of bans by origin: hand for those of limiter ban.
-    Gauge limiter_bans = Interface(|interface| labelled("origin", &interface.bans.by_origin, Some));
+    Gauge limiter_bans = Interface(bans);
     /// Number of hosts that share the limits, including this host, at the store's last answer.
     Gauge limiter_fleet_hosts = Fleet(|fleet| single(fleet.hosts));
     /// 1 if an agent runs and the store answers it, otherwise 0. At 0, each host limits on its own.
-    Gauge limiter_fleet_store_up = Fleet(|fleet| single(u8::from(fleet.is_shared())));
+    Gauge limiter_fleet_store_up = Fleet(|fleet| single(fleet.is_shared()));
     /// Maximum age of what this host knows of the other hosts, in seconds. Absent before the first answer.
     Gauge limiter_fleet_staleness_seconds = Fleet(|fleet| optional(fleet.staleness_seconds));
     /// Number of limits that differ between hosts of the fleet, or are missing here. limiter status names them.
@@ -192,7 +223,7 @@ metrics! {
 fn attached(interface: &Interface) -> Vec<Sample> {
     let program = interface.program_id.to_string();
     let labels = [("mode", &*interface.mode), ("program_id", &*program)];
-    vec![sample(&labels, 1)]
+    vec![sample(&labels, 1_u64)]
 }
 
 /// Time of the attachment, in seconds since 1970.
@@ -211,13 +242,13 @@ fn limits(interface: &Interface) -> Vec<Sample> {
             ("algorithm", &limit.algorithm),
             ("shadow", if limit.shadow { "true" } else { "false" }),
         ];
-        sample(labels, 1)
+        sample(labels, 1_u64)
     });
     limits.collect()
 }
 
 /// A sample for each limit that has a value.
-fn by_limit<V: ToString>(interface: &Interface, value: fn(&Limit) -> Option<V>) -> Vec<Sample> {
+fn by_limit<V: Into<Value>>(interface: &Interface, value: fn(&Limit) -> Option<V>) -> Vec<Sample> {
     labelled("limit", &interface.limits, |limit| {
         Some((&limit.name, value(limit)?))
     })
@@ -226,6 +257,12 @@ fn by_limit<V: ToString>(interface: &Interface, value: fn(&Limit) -> Option<V>) 
 fn by_list(interface: &Interface, value: fn(&List) -> u64) -> Vec<Sample> {
     labelled("list", &interface.lists, |list| {
         Some((&list.name, value(list)))
+    })
+}
+
+fn bans(interface: &Interface) -> Vec<Sample> {
+    labelled("origin", &interface.bans.by_origin, |(origin, bans)| {
+        Some((origin, *bans))
     })
 }
 
@@ -301,14 +338,21 @@ fn overshoot(fleet: &Fleet) -> Vec<Sample> {
 
 fn delays(interface: &Interface) -> Vec<Sample> {
     let delays = &interface.delays;
-    let below = delays.below.iter();
-    below
-        .map(|below| sample(&[("le", &below.seconds.to_string())], below.packets))
-        .chain([sample(&[("le", "+Inf")], delays.packets)])
-        .map(|bucket| bucket.with_ending("_bucket"))
-        .chain([
-            sample(&[], delays.seconds).with_ending("_sum"),
-            sample(&[], delays.packets).with_ending("_count"),
-        ])
-        .collect()
+    let mut so_far = 0;
+    let below = delays
+        .below
+        .iter()
+        .map(|below| (below.seconds, below.packets));
+    let buckets = below
+        .chain([(f64::INFINITY, delays.packets)])
+        .map(|(bound, packets)| {
+            let bucket = (bound, packets.saturating_sub(so_far));
+            so_far = packets;
+            bucket
+        });
+    single(Value::Histogram {
+        buckets: buckets.collect(),
+        sum: delays.seconds,
+        count: delays.packets,
+    })
 }

@@ -1,11 +1,12 @@
 //! `limiter export`: the counters over HTTP, for Prometheus and for people. Read-only.
 //!
 //! `server` accepts and limits connections. `http` answers from a reading of `collection` that is at most one second
-//! old. `exposition` writes the `metrics` for Prometheus, by their `samples`.
+//! old. `exposition` writes the `metrics` for Prometheus, by their `samples`. `label` reads a label that users add.
 
 mod collection;
 mod exposition;
 mod http;
+mod label;
 mod metrics;
 mod samples;
 mod server;
@@ -13,7 +14,9 @@ mod server;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 pub use collection::{Collection, Reading};
-pub use http::is_local;
+pub use exposition::Format;
+pub use http::{Served, is_local};
+pub use label::label;
 pub use server::Server;
 
 /// Default address. Prometheus allocates the ports below 10,000 to its list of exporters.

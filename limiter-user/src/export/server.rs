@@ -15,7 +15,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{collection::Collection, http};
+use super::http::{self, Served};
 
 /// Maximum number of connections. One more connection replaces the oldest one. Clients that keep idle connections
 /// block no other client.
@@ -56,8 +56,8 @@ impl Server {
     }
 
     /// Answers requests.
-    pub async fn run(self, collection: Collection) -> ! {
-        let router = http::router(collection, self.is_local());
+    pub async fn run(self, served: Served) -> ! {
+        let router = http::router(served, self.is_local());
         let mut by_age: VecDeque<AbortHandle> = VecDeque::new();
         loop {
             // The connection was closed before it was accepted, or no descriptor is left.

@@ -23,7 +23,7 @@ pub struct ByReason<const DROPS: bool>(BTreeMap<String, Count>);
 impl<const DROPS: bool> ByReason<DROPS> {
     /// Reads the counters of the program.
     pub fn new(counters: &Counters) -> Self {
-        let counts = reasons::<DROPS>().map(|reason| {
+        let counts = Self::reasons().map(|reason| {
             let count = counters.by_reason[reason as usize].into();
             (reason.name().to_owned(), count)
         });
@@ -37,17 +37,18 @@ impl<const DROPS: bool> ByReason<DROPS> {
 
     /// All reasons with their packets, in the table's order.
     pub fn iter(&self) -> impl Iterator<Item = (Reason, Count)> {
-        reasons::<DROPS>().map(|reason| (reason, self.of(reason)))
+        Self::reasons().map(|reason| (reason, self.of(reason)))
     }
-}
 
-fn reasons<const DROPS: bool>() -> impl Iterator<Item = Reason> {
-    let is_of = |reason: &Reason| match reason.verdict() {
-        Verdict::Refuse | Verdict::Drop => DROPS,
-        Verdict::Pass => !DROPS,
-        Verdict::Admit | Verdict::Shadow => false,
-    };
-    Reason::ALL.into_iter().filter(is_of)
+    /// All reasons, in the table's order.
+    pub fn reasons() -> impl Iterator<Item = Reason> {
+        let is_of = |reason: &Reason| match reason.verdict() {
+            Verdict::Refuse | Verdict::Drop => DROPS,
+            Verdict::Pass => !DROPS,
+            Verdict::Admit | Verdict::Shadow => false,
+        };
+        Reason::ALL.into_iter().filter(is_of)
+    }
 }
 
 #[cfg(test)]
@@ -58,7 +59,7 @@ impl<const DROPS: bool> schemars::JsonSchema for ByReason<DROPS> {
 
     fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
         let mut count = generator.subschema_for::<Count>();
-        let properties: BTreeMap<_, _> = reasons::<DROPS>()
+        let properties: BTreeMap<_, _> = Self::reasons()
             .map(|reason| {
                 count.insert("description".to_owned(), reason.text().into());
                 (reason.name(), count.clone())

@@ -163,6 +163,9 @@ fn prometheus_scrapes_the_packets_that_were_sent() {
         !prometheus.query(scraped).is_empty()
     });
     everything_documented_can_be_asked(&prometheus, &exporter);
+    // Only OpenMetrics has units.
+    let described = prometheus.api("metadata?metric=limiter_delay_seconds");
+    assert_eq!(described["limiter_delay_seconds"][0]["unit"], "seconds");
     drop(flood);
     end(process, Signal::SIGTERM);
     let up = prometheus.query("min_over_time(up{job='limiter'}[2m]) == 1");

@@ -1,10 +1,14 @@
-use std::net::{IpAddr, SocketAddr};
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, SocketAddr},
+};
 
+use anyhow::bail;
 use clap::Args;
 
 use crate::{
     cli::shared::{interruption, note, print},
-    export::{self, Collection, Server},
+    export::{self, Collection, Served, Server},
     helper, sandbox,
 };
 
@@ -17,6 +21,9 @@ pub struct Export {
     /// can reach
     #[arg(long, value_name = "ADDR[:PORT]", default_value_t = export::LISTEN, value_parser = listen)]
     listen: SocketAddr,
+    /// Label of each sample of the metrics, besides its own, for readers that add none; may be given several times
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = export::label)]
+    labels: Vec<(String, String)>,
 }
 
 fn listen(text: &str) -> Result<SocketAddr, String> {
@@ -29,6 +36,10 @@ fn listen(text: &str) -> Result<SocketAddr, String> {
 }
 
 pub async fn run(arguments: Export) -> anyhow::Result<()> {
+    let labels: BTreeMap<_, _> = arguments.labels.iter().cloned().collect();
+    if labels.len() < arguments.labels.len() {
+        bail!("--label: each name may be given once");
+    }
     let stop = interruption()?;
     let (collection, lost) = Collection::start(helper::start(None)?);
     // Unreadable attachments are reported now, not at the first scrape.
@@ -49,9 +60,13 @@ pub async fn run(arguments: Export) -> anyhow::Result<()> {
     print(&format!(
         "web page: http://{address}/, metrics: http://{address}/metrics\n"
     ))?;
+    let served = Served {
+        collection,
+        labels: arguments.labels.into(),
+    };
     tokio::select! {
         () = stop => Ok(()),
         why = lost => Err(why?.into()),
-        never = server.run(collection) => never,
+        never = server.run(served) => never,
     }
 }
