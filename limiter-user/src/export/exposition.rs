@@ -253,6 +253,64 @@ mod tests {
         }
     }
 
+    const DASHBOARD: &str = include_str!("../../../packaging/grafana/limiter.json");
+
+    /// The words of a query that `is_part` accepts.
+    fn words(query: &str, is_part: fn(char) -> bool) -> impl Iterator<Item = &str> {
+        query.split(move |letter| !is_part(letter))
+    }
+
+    #[test]
+    fn dashboard_asks_for_metrics_that_exist_and_has_a_panel_for_each_subject() {
+        let dashboard: serde_json::Value = serde_json::from_str(DASHBOARD).unwrap();
+        let panels = dashboard["panels"].as_array().unwrap();
+        let queries: Vec<&str> = panels
+            .iter()
+            .flat_map(|panel| panel["targets"].as_array().unwrap())
+            .map(|target| target["expr"].as_str().unwrap())
+            .collect();
+        let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+        let asked: BTreeSet<&str> = queries
+            .iter()
+            .flat_map(|query| words(query, is_part))
+            .filter(|word| word.starts_with("limiter_"))
+            .collect();
+        let text = Format::Text.write(&reading(), &[]);
+        let exist: BTreeSet<&str> = lines(&text)
+            .into_iter()
+            .map(|line| line.split('{').next().unwrap())
+            .collect();
+        let unknown: Vec<_> = asked.difference(&exist).collect();
+        assert!(unknown.is_empty(), "{unknown:?}");
+        for start in [
+            "limiter_bans",
+            "limiter_came_again",
+            "limiter_delay_seconds",
+            "limiter_feed_",
+            "limiter_fleet_",
+            "limiter_held_sources",
+            "limiter_proven",
+            "limiter_second_chances",
+        ] {
+            let of_subject = exist.iter().filter(|name| name.starts_with(start));
+            let missing: Vec<_> = of_subject.filter(|name| !asked.contains(**name)).collect();
+            assert!(missing.is_empty(), "{missing:?}");
+        }
+        // Panels have numbers and places of their own.
+        for key in ["id", "gridPos", "title"] {
+            let all: BTreeSet<_> = panels.iter().map(|panel| panel[key].to_string()).collect();
+            assert_eq!(all.len(), panels.len(), "{key}");
+        }
+        let reasons = panels
+            .iter()
+            .find(|panel| panel["title"] == "Drops by reason");
+        let described = reasons.unwrap()["description"].as_str().unwrap();
+        for reason in Drops::reasons() {
+            let name = format!("{}: ", reason.name());
+            assert!(described.contains(&name), "{name}{described}");
+        }
+    }
+
     /// The headers are those that the clients send.
     #[test]
     fn format_is_the_one_that_the_client_prefers() {

@@ -143,9 +143,9 @@ fn prometheus_scrapes_the_packets_that_were_sent() {
     }
     let hosts = Hosts::new();
     hosts.attach_file(
-        "interfaces = ['eth0']\n[lists]\ndeny = ['203.0.113.66']\n\
-         [[limit]]\nname = 'all'\nrate = '20/s'\nburst = 5\n\
-         [[limit]]\nname = 'watched'\nrate = '10/s'\nburst = 5\nshadow = true\n",
+        "interfaces = ['eth0']\nfleet = 'edge'\n[lists]\ndeny = ['203.0.113.66']\n\
+         [[limit]]\nname = 'all'\nrate = '20/s'\nburst = 5\nscope = 'fleet'\n\
+         [[limit]]\nname = 'watched'\nrate = '10/s'\nburst = 5\nhold = '1s'\nshadow = true\n",
     );
     hosts.run("ban eth0 203.0.113.88");
     let feed = Feed::new(&hosts, "prometheus");
@@ -186,6 +186,13 @@ fn prometheus_scrapes_the_packets_that_were_sent() {
     }
 }
 
+/// Metrics that need an agent with a store, or `limiter adapt`, which do not run here.
+const ABSENT: [&str; 3] = [
+    "limiter_fleet_overshoot_packets",
+    "limiter_fleet_staleness_seconds",
+    "limiter_rate_ratio",
+];
+
 /// Panics unless every documented query has an answer, and the reference lists every metric.
 fn everything_documented_can_be_asked(prometheus: &Prometheus<'_>, exporter: &Exporter<'_>) {
     let reference = text("docs/metrics.md");
@@ -210,7 +217,7 @@ fn everything_documented_can_be_asked(prometheus: &Prometheus<'_>, exporter: &Ex
         .iter()
         .flat_map(|panel| array(&panel["targets"]))
         .collect();
-    assert!(targets.len() > 12);
+    assert!(targets.len() > 30);
     let of_dashboard = targets
         .iter()
         .map(|target| target["expr"].as_str().unwrap());
@@ -226,7 +233,8 @@ fn everything_documented_can_be_asked(prometheus: &Prometheus<'_>, exporter: &Ex
         );
         // A comparison only has an answer if it is true.
         let empty = prometheus.query(&query).is_empty();
-        assert!(!empty || query.contains("=="), "{query}: nothing");
+        let may_be_empty = query.contains("==") || ABSENT.iter().any(|name| query.contains(name));
+        assert!(!empty || may_be_empty, "{query}: nothing");
     }
     // The variables of the dashboard.
     for variable in array(&dashboard["templating"]["list"]).iter().skip(1) {
