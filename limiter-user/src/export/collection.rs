@@ -1,8 +1,8 @@
-//! Reads the kernel for all requests, at most once per second.
+//! Reads the kernel for all requests, at most once per second, and the counters for the history.
 
 use std::{
     io,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -10,11 +10,13 @@ use serde::{Serialize, Serializer};
 use tokio::{
     sync::{mpsc, oneshot},
     task::JoinHandle,
+    time::{MissedTickBehavior, interval},
 };
 
+use super::history::{History, STEP};
 use crate::{
     helper::{Channel, Question},
-    observe::Snapshot,
+    observe::{Counted, Snapshot},
 };
 
 /// Time for which a reading is reused.
@@ -49,20 +51,36 @@ pub struct Lost(#[from] io::Error);
 
 /// Readings that are shared: all requests during a reading, and for one second after it, get the same one.
 #[derive(Clone, Debug)]
-pub struct Collection(mpsc::Sender<oneshot::Sender<Latest>>);
+pub struct Collection {
+    requests: mpsc::Sender<oneshot::Sender<Latest>>,
+    history: Arc<Mutex<History>>,
+}
 
 impl Collection {
-    /// Starts to answer from readings of the helper process. The task ends with that process.
-    pub fn start(helper: Channel) -> (Self, JoinHandle<Lost>) {
-        let (collection, requests) = mpsc::channel(1);
-        (Self(collection), tokio::spawn(attend(helper, requests)))
+    /// Starts to answer from readings of the helper process. The task ends with that process. `remembers`: it also keeps
+    /// a history of the counters.
+    pub fn start(helper: Channel, remembers: bool) -> (Self, JoinHandle<Lost>) {
+        let (sender, requests) = mpsc::channel(1);
+        let collection = Self {
+            requests: sender,
+            history: Arc::default(),
+        };
+        let history = remembers.then(|| Arc::clone(&collection.history));
+        (collection, tokio::spawn(attend(helper, requests, history)))
+    }
+
+    /// The history in JSON.
+    /// Returns the errors of the library that writes it.
+    pub fn history(&self) -> serde_json::Result<String> {
+        let history = self.history.lock();
+        serde_json::to_string(&history.unwrap_or_else(PoisonError::into_inner).shown())
     }
 
     /// The last reading, or a new one.
     pub async fn latest(&self) -> Latest {
         let (answer, latest) = oneshot::channel();
         // If the helper is gone, both fail, and the exporter ends.
-        let _ = self.0.send(answer).await;
+        let _ = self.requests.send(answer).await;
         let lost = |_| "the helper process has ended".to_owned();
         latest.await.map_err(lost)?
     }
@@ -72,12 +90,21 @@ impl Collection {
 async fn attend(
     mut helper: Channel,
     mut requests: mpsc::Receiver<oneshot::Sender<Latest>>,
+    history: Option<Arc<Mutex<History>>>,
 ) -> Lost {
     let begun = Instant::now();
     let mut last: Option<Arc<Reading>> = None;
+    let mut steps = interval(STEP);
+    steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let request = tokio::select! {
             Some(request) = requests.recv() => request,
+            _ = steps.tick(), if history.is_some() => {
+                if let Some(history) = &history && let Err(error) = remember(&mut helper, begun, history).await {
+                    return error.into();
+                }
+                continue;
+            }
             end = helper.ended() => return end.into(),
         };
         let fresh = |reading: &Arc<Reading>| begun.elapsed().saturating_sub(reading.at) < FRESH;
@@ -92,6 +119,18 @@ async fn attend(
         // A client that is gone needs no answer.
         let _ = request.send(latest);
     }
+}
+
+/// Adds a point to the history. If the kernel cannot be read, the point is not known.
+async fn remember(
+    helper: &mut Channel,
+    begun: Instant,
+    history: &Mutex<History>,
+) -> io::Result<()> {
+    let counted: Result<Vec<Counted>, String> = helper.ask(&Question::Counts).await?;
+    let mut history = history.lock().unwrap_or_else(PoisonError::into_inner);
+    history.add(begun.elapsed(), counted.unwrap_or_default());
+    Ok(())
 }
 
 async fn read(helper: &mut Channel, begun: Instant) -> io::Result<Result<Reading, String>> {

@@ -64,7 +64,8 @@ pub fn router(served: Served, local: bool) -> Router {
     let mut router = Router::new()
         .route("/metrics", get(metrics))
         .route("/healthz", get(healthz))
-        .route("/api/status", get(status));
+        .route("/api/status", get(status))
+        .route("/api/history", get(history));
     for (path, kind, text) in PAGE {
         router = router.route(path, get(([(header::CONTENT_TYPE, kind)], text)));
     }
@@ -158,9 +159,20 @@ async fn healthz(State(served): State<Served>) -> Result<&'static str, Unavailab
 /// commands write to standard error.
 async fn status(State(served): State<Served>) -> Result<impl IntoResponse, Unavailable> {
     let reading = latest(&served).await?;
+    json(serde_json::to_string(&*reading))
+}
+
+/// Answers with the rates of the last two hours.
+async fn history(State(served): State<Served>) -> Result<impl IntoResponse, Unavailable> {
+    json(served.collection.history())
+}
+
+fn json(text: serde_json::Result<String>) -> Result<impl IntoResponse, Unavailable> {
     let failed = |error: serde_json::Error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string());
-    let json = serde_json::to_string(&*reading).map_err(failed)?;
-    Ok(([(header::CONTENT_TYPE, "application/json")], json))
+    Ok((
+        [(header::CONTENT_TYPE, "application/json")],
+        text.map_err(failed)?,
+    ))
 }
 
 #[cfg(test)]

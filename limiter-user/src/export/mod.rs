@@ -1,10 +1,11 @@
 //! `limiter export`: the counters over HTTP, for Prometheus and for people. Read-only.
 //!
 //! `server` accepts and limits connections. `http` answers from a reading of `collection` that is at most one second
-//! old. `exposition` writes the `metrics` for Prometheus, by their `samples`. `label` reads a label that users add.
+//! old. `history` has the rates of the last two hours. `exposition` writes the `metrics` for Prometheus, by their `samples`. `label` reads a label that users add.
 
 mod collection;
 mod exposition;
+mod history;
 mod http;
 mod label;
 mod metrics;

@@ -40,6 +40,8 @@ pub const VERB: &str = "helper";
 pub enum Question {
     /// All attachments: [`crate::observe::Snapshot`].
     Snapshot,
+    /// The counters of all attachments alone: [`crate::observe::Counted`].
+    Counts,
     /// The bans in force on these interfaces, of the origin that the helper was started for.
     Bans(Vec<String>),
     /// A change of these bans on an interface.

@@ -4,6 +4,7 @@ use limiter_common::{
     abi::counters::{Count as KernelCount, Counters, LimitCounters},
     policy::verdict::{Reason, Verdict},
 };
+use limiter_kernel::{Attachment, Result};
 use serde::{Deserialize, Serialize};
 
 /// Packets and bytes.
@@ -37,6 +38,35 @@ pub struct Verdicts {
     pub dropped: Count,
     /// Packets that passed only because of shadow.
     pub would_drop: Count,
+}
+
+/// The sums of an attachment, which are cheap to read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counted {
+    /// Name of the interface.
+    pub name: String,
+    /// When limiter was attached, RFC 3339.
+    pub attached_at: String,
+    /// All packets by verdict.
+    pub verdicts: Verdicts,
+}
+
+impl Counted {
+    /// Reads all attachments of this network namespace. Those that cannot be read are left out.
+    pub async fn all() -> Result<Vec<Self>> {
+        let mut all = Vec::new();
+        let read = async |attachment: Attachment| {
+            if let Ok(counters) = attachment.tables.counters() {
+                all.push(Self {
+                    name: attachment.interface.name.clone(),
+                    attached_at: attachment.record.attached_at.clone(),
+                    verdicts: verdicts(&counters),
+                });
+            }
+        };
+        Attachment::visit_all(read).await?;
+        Ok(all)
+    }
 }
 
 /// The sums of an interface, from one reading of its counters. Each packet is counted once, under its reason, so that

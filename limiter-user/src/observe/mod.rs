@@ -20,7 +20,7 @@ pub mod snapshot;
 pub mod source;
 
 pub use bans::{Ban, BanCounts, BanOrder, Bans};
-pub use count::{Count, Verdicts, of_the_only_limit, verdicts};
+pub use count::{Count, Counted, Verdicts, of_the_only_limit, verdicts};
 pub use delays::Delays;
 pub use feeds::Feed;
 pub use log::Log;

@@ -31,6 +31,7 @@ fn only_get_and_head_are_allowed_and_headers_forbid_the_rest() {
         ("/metrics", "text/plain; version=0.0.4; charset=utf-8"),
         ("/healthz", "text/plain; charset=utf-8"),
         ("/api/status", "application/json"),
+        ("/api/history", "application/json"),
     ] {
         let answer = exporter.ask("GET", path);
         expect_strict_headers(&answer);

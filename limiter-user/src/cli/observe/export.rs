@@ -41,7 +41,7 @@ pub async fn run(arguments: Export) -> anyhow::Result<()> {
         bail!("--label: each name may be given once");
     }
     let stop = interruption()?;
-    let (collection, lost) = Collection::start(helper::start(None)?);
+    let (collection, lost) = Collection::start(helper::start(None)?, true);
     // Unreadable attachments are reported now, not at the first scrape.
     let reading = collection.latest().await.map_err(anyhow::Error::msg)?;
     for error in &reading.snapshot.unreadable {

@@ -82,7 +82,7 @@ pub async fn run(mut options: Notify) -> anyhow::Result<()> {
         window: options.window,
         pause: options.pause,
     };
-    let (collection, _) = Collection::start(helper::start(None)?);
+    let (collection, _) = Collection::start(helper::start(None)?, false);
     // Attachments that cannot be read are reported now, not when they are missed.
     let reading = collection.latest().await.map_err(anyhow::Error::msg)?;
     let unreadable = reading.snapshot.unreadable.iter();

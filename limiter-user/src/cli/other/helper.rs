@@ -8,7 +8,7 @@ use limiter_kernel::Error;
 use crate::{
     feed::Bans,
     helper::{Question, VERB, attend},
-    observe::Snapshot,
+    observe::{Counted, Snapshot},
 };
 
 /// The origin whose bans a helper may change, or an empty one, and the Unix socket of its feed; none if this process was
@@ -34,6 +34,7 @@ pub async fn run((origin, socket): (String, Option<PathBuf>)) -> anyhow::Result<
             Question::Snapshot => {
                 channel.send(&Snapshot::take().await.map_err(text)).await?;
             }
+            Question::Counts => channel.send(&Counted::all().await.map_err(text)).await?,
             // A process without an origin is told nothing, and ends.
             _ if origin.is_empty() => break,
             Question::Bans(interfaces) => channel.send(&bans.own(interfaces).await).await?,
