@@ -33,7 +33,7 @@ const HEADERS: [(HeaderName, &str); 5] = [
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// The files of the page: path, content type, text.
-const PAGE: [(&str, &str, &str); 5] = [
+const PAGE: [(&str, &str, &str); 7] = [
     (
         "/",
         "text/html; charset=utf-8",
@@ -46,6 +46,8 @@ const PAGE: [(&str, &str, &str); 5] = [
     ),
     ("/script.js", SCRIPT, include_str!("page/script.js")),
     ("/chart.js", SCRIPT, include_str!("page/chart.js")),
+    ("/rates.js", SCRIPT, include_str!("page/rates.js")),
+    ("/text.js", SCRIPT, include_str!("page/text.js")),
     ("/icon.svg", "image/svg+xml", include_str!("page/icon.svg")),
 ];
 

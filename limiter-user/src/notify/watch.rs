@@ -9,7 +9,10 @@ use std::{
 use limiter_kernel::sys::clock;
 use serde::Serialize;
 
-use crate::{agent::own_name, export::Reading, observe::Interface};
+use crate::{
+    export::Reading,
+    observe::{Interface, own_name},
+};
 
 /// The events that are told, and when.
 #[derive(Debug)]

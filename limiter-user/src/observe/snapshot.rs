@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use limiter_kernel::{Attachment, Result};
 use serde::{Deserialize, Serialize};
 
-use super::{Status, Top, collect, feeds};
+use super::{Status, Top, collect, feeds, own_name};
 use crate::ask;
 
 /// Time limit for the agent's answers about fleets, for all attachments together. A slow agent must not delay the
@@ -18,6 +18,8 @@ pub const TOP: usize = 20;
 /// All attachments of this network namespace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
+    /// Name of the host.
+    pub host: String,
     /// The content of `status --json`.
     #[serde(flatten)]
     pub status: Status,
@@ -32,7 +34,10 @@ impl Snapshot {
     /// Opens every attachment anew, to see attachments that are new, changed or gone since the last snapshot. Reads
     /// each table once.
     pub async fn take() -> Result<Self> {
-        let mut snapshot = Self::default();
+        let mut snapshot = Self {
+            host: own_name(),
+            ..Self::default()
+        };
         snapshot.status.feeds = feeds::all();
         let mut patience = PATIENCE;
         let read = async |attachment: Attachment| {

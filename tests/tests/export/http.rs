@@ -27,6 +27,8 @@ fn only_get_and_head_are_allowed_and_headers_forbid_the_rest() {
         ("/style.css", "text/css; charset=utf-8"),
         ("/script.js", "text/javascript; charset=utf-8"),
         ("/chart.js", "text/javascript; charset=utf-8"),
+        ("/rates.js", "text/javascript; charset=utf-8"),
+        ("/text.js", "text/javascript; charset=utf-8"),
         ("/icon.svg", "image/svg+xml"),
         ("/metrics", "text/plain; version=0.0.4; charset=utf-8"),
         ("/healthz", "text/plain; charset=utf-8"),

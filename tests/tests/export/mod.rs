@@ -4,4 +4,5 @@ mod figures;
 mod formats;
 mod http;
 mod page;
+mod page_live;
 mod prometheus;

@@ -18,14 +18,14 @@ use serde_json::{Value, json};
 const PICTURES: &str = "LIMITER_PICTURES";
 
 /// Opens the exporter's page in a browser on the server.
-fn open(browser: &mut Browser, exporter: &Exporter<'_>) {
+pub fn open(browser: &mut Browser, exporter: &Exporter<'_>) {
     browser.look_like(1000, 900, "light");
     browser.open(&format!("http://{}/", exporter.address));
     browser.wait_for("document.querySelector('#state')?.textContent === 'live'");
 }
 
 /// Floods from five sources at different rates: about 1,600 packets per second.
-fn flood(hosts: &Hosts) -> Flood {
+pub fn flood(hosts: &Hosts) -> Flood {
     let rates = [(7, 8), (66, 4), (100, 2), (101, 1), (102, 1)];
     let frames = rates.into_iter().flat_map(|(host, times)| {
         let source = std::net::Ipv4Addr::new(203, 0, 113, host);
@@ -51,12 +51,12 @@ fn pictures(browser: &mut Browser) {
 }
 
 /// The text of the part `name` of the page.
-fn part(name: &str) -> String {
+pub fn part(name: &str) -> String {
     format!("document.querySelector('[data-is={name}]').textContent")
 }
 
 /// The number in the row `first` and the column `heading` of a table, if visible.
-fn cell(table: &str, first: &str, heading: &str) -> String {
+pub fn cell(table: &str, first: &str, heading: &str) -> String {
     format!(
         "(() => {{ const cells = [...document.querySelectorAll('.{table} tr')].map((row) => [...row.cells]) \
            .find((cells) => cells[0]?.textContent === '{first}') ?? []; \
@@ -180,8 +180,17 @@ fn enlarged(mut status: Value) -> Value {
     interface["try_until"] = json!("2026-11-22T03:00:00Z");
     interface["fallback"] =
         json!("the driver has an-unusually-long-name-of-a-driver-or-of-an-error");
+    interface["bans"]["by_origin"] =
+        json!({"hand": 1_048_576, "crowdsec-of-the-whole-company": 65_536});
     interface["sources"]["tracked"] = json!(1_048_576);
     interface["sources"]["entries"] = interface["sources"]["capacity"].clone();
+    status["host"] = json!("gameserver-frankfurt-12.production.example.com");
+    let mut second = status["interfaces"][0].clone();
+    second["name"] = json!("enp193s0f1np1.5");
+    status["interfaces"].as_array_mut().unwrap().push(second);
+    let mut top = status["tops"][0].clone();
+    top["interface"] = json!("enp193s0f1np1.5");
+    status["tops"].as_array_mut().unwrap().push(top);
     status["errors"] = json!([format!("/sys/fs/bpf/limiter/{}: not ours", "x".repeat(120))]);
     status
 }
@@ -190,7 +199,11 @@ fn enlarged(mut status: Value) -> Value {
 fn answer_with(browser: &mut Browser, answer: &Value) {
     let source = format!(
         "{{ const answer = {answer}; answer.read_at_ms = 0;
-            window.fetch = async () => {{
+            const all = Array(720).fill(98_765_432_109.8);
+            const history = {{ read_at_ms: 7_200_000, step_ms: 10_000, interfaces:
+                answer.interfaces.map(({{ name }}) => ({{ name, passed: all, dropped: all, would_drop: all }})) }};
+            window.fetch = async (path) => {{
+                if (path.endsWith('history')) return new Response(JSON.stringify(history));
                 answer.read_at_ms += 1_000;
                 for (const attachment of answer.interfaces)
                     for (const verdict of ['seen', 'passed', 'dropped', 'would_drop']) attachment[verdict].packets += 123_456_789;
@@ -212,7 +225,7 @@ fn page_does_not_overflow_at_any_width() {
     hosts.attach_file(
         "interfaces = ['eth0']\nshadow = true\n[[limit]]\nname = 'clients-of-the-game.and-lobby-12'\n\
          rate = '1500000/s'\nburst = 123456\nkey = '/32,/128,destination_port'\n\
-         [[limit]]\nname = 'dns'\nrate = '20/s'\nburst = 40\nshadow = true\n",
+         [[limit]]\nname = 'dns'\nrate = '20/s'\nburst = 40\nhold = '1h'\nshadow = true\n",
     );
     let exporter = Exporter::start(&hosts.server);
     // Packets of the kernel, such as neighbour discovery, may come between: the test does not count them.

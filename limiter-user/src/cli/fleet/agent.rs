@@ -11,6 +11,7 @@ use limiter_kernel::sys::requirements;
 use crate::{
     agent,
     cli::shared::{SECOND, duration, interruption, note, print},
+    observe::own_name,
 };
 
 /// The longest file in bytes: longer than any password or certificate.
@@ -63,7 +64,7 @@ pub async fn run(arguments: Agent) -> anyhow::Result<()> {
             ..store::Options::new(&arguments.store.unwrap_or_default())
         },
         interval: arguments.interval,
-        host: arguments.host.unwrap_or_else(agent::own_name),
+        host: arguments.host.unwrap_or_else(own_name),
         say: note,
     };
     agent::run(options, stop).await
