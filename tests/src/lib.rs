@@ -30,6 +30,7 @@ pub mod objects;
 pub mod oci;
 pub mod offload;
 pub mod packet;
+pub mod pooler;
 pub mod postgres;
 pub mod probe;
 pub mod processes;

@@ -1,10 +1,10 @@
-//! A link to a server on loopback that counts bytes, delays them, or loses answers.
+//! A link to a server on loopback that counts bytes, delays them, loses answers, or ends connections with a message.
 
 use std::{
     io::{Read, Write},
     net::{Shutdown, TcpListener, TcpStream},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     thread,
@@ -24,6 +24,27 @@ struct State {
     bytes: AtomicU64,
     delay_millis: AtomicU64,
     loses: AtomicBool,
+    end: Mutex<Option<End>>,
+    /// The open connections to clients.
+    clients: Mutex<Vec<TcpStream>>,
+}
+
+/// The end of a connection that takes the next request or answer.
+#[derive(Debug)]
+struct End {
+    moment: Moment,
+    message: Vec<u8>,
+}
+
+/// The moment at which a connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// No request is under way.
+    Idle,
+    /// Instead of the answer to the next request.
+    InsteadOfAnswer,
+    /// Together with the answer to the next request.
+    AfterAnswer,
 }
 
 impl Proxy {
@@ -43,6 +64,8 @@ impl Proxy {
                 };
                 let (server_copy, from) =
                     (server.try_clone().unwrap(), client.try_clone().unwrap());
+                let mut clients = state.clients.lock().unwrap();
+                clients.push(client.try_clone().unwrap());
                 let (there, back) = (Arc::clone(&state), Arc::clone(&state));
                 thread::spawn(move || forward(from, server_copy, &there, false));
                 thread::spawn(move || forward(server, client, &back, true));
@@ -67,6 +90,21 @@ impl Proxy {
         self.state.delay_millis.store(millis, Relaxed);
     }
 
+    /// Ends a connection with the server's last message, which may be empty.
+    pub fn end(&self, moment: Moment, message: &[u8]) {
+        if moment == Moment::Idle {
+            for mut client in self.state.clients.lock().unwrap().drain(..) {
+                let _ = client.write_all(message);
+                let _ = client.shutdown(Shutdown::Both);
+            }
+            return;
+        }
+        *self.state.end.lock().unwrap() = Some(End {
+            moment,
+            message: message.to_vec(),
+        });
+    }
+
     /// Closes connections instead of forwarding answers.
     pub fn lose_answers(&self, loses: bool) {
         self.state.loses.store(loses, Relaxed);
@@ -82,6 +120,13 @@ fn forward(mut from: TcpStream, mut receiver: TcpStream, state: &State, is_answe
         }
         state.bytes.fetch_add(length as u64, Relaxed);
         thread::sleep(Duration::from_millis(state.delay_millis.load(Relaxed)));
+        if is_answer && let Some(end) = state.end.lock().unwrap().take() {
+            if end.moment == Moment::AfterAnswer {
+                let _ = receiver.write_all(&part[..length]);
+            }
+            let _ = receiver.write_all(&end.message);
+            break;
+        }
         if receiver.write_all(&part[..length]).is_err() {
             break;
         }

@@ -22,14 +22,16 @@ use crate::{
 /// installed: `redis-tools` contains the server under another name.
 const PACKAGES: &str = "binutils bpftool busybox chromium-headless-shell crun dropbear-bin \
     groff-base iperf3 openssl postgresql-client python3-jsonschema python3-prometheus-client python3-yaml redis-tools rpm systemd tcpdump tmux util-linux \
-    valgrind wrk xdp-tools";
+    libc-ares2 libevent-2.1-7 libmemcached11 libpgpool2 valgrind wrk xdp-tools";
 
 /// Debian packages that start a service when they are installed, and the folders of their programs.
-const UNPACKED: [(&str, &str); 6] = [
+const UNPACKED: [(&str, &str); 8] = [
     ("prometheus", "usr/bin"),
     ("nginx", "usr/sbin"),
     ("postgresql-15", "usr/lib/postgresql/15/bin"),
     ("valkey-tools", "usr/bin"),
+    ("pgbouncer", "usr/sbin"),
+    ("pgpool2", "usr/sbin"),
     ("fail2ban", "usr/bin"),
     ("crowdsec", "usr/bin"),
 ];

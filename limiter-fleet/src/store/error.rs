@@ -37,6 +37,11 @@ pub enum Fault {
         "cannot be reached: {0}: check its address, that it runs, that a firewall lets this host through, and whether it speaks TLS (rediss://, sslmode=verify-full); with TLS, check --ca"
     )]
     Unreachable(String),
+    /// The server has closed the connection, and said why.
+    #[error(
+        "has closed the connection: {0}: the agent connects again; read the log of the server, or of its pooler, if this goes on"
+    )]
+    Closed(String),
     /// There was no answer within this time.
     #[error(
         "has not answered within {0:?}: check its address, that it runs and is not overloaded, that a firewall lets this host through, and whether it speaks TLS (rediss://, sslmode=verify-full)"

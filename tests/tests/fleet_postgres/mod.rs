@@ -6,6 +6,7 @@ mod bounds;
 mod buckets;
 #[path = "../fleet_store/client.rs"]
 mod client;
+mod closed;
 mod faults;
 #[path = "../fleet_store/figures.rs"]
 mod figures;

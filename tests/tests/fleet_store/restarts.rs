@@ -21,7 +21,8 @@ fn store_that_forgets_scripts_or_data_is_set_up_again() {
     server.save();
     server.stop();
     server.go_on();
-    let error = expect_fault!(Fault::Unreachable(..), store.fails(4, &[(1, 1)]));
+    let lost = store.fails(4, &[(1, 1)]);
+    let error = expect_fault!(Fault::Unreachable(..) | Fault::Closed(..), lost);
     assert!(error.is_of_the_connection());
     let mut store = Client::of(&server);
     for _ in 0..2 {

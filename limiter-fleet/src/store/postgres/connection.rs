@@ -124,7 +124,9 @@ impl Postgres {
                 };
                 if !is_about_order(&error) {
                     let reason = self.error.get().filter(|_| error.is_closed());
-                    return Err(fault::of(&self.target, reason.unwrap_or(&error)));
+                    let reason = reason.unwrap_or(&error);
+                    let is_closed = self.client.is_closed();
+                    return Err(fault::of_request(&self.target, reason, is_closed));
                 }
                 // Apart from others that were refused at the same time.
                 sleep(Duration::from_micros(fastrand::u64(0..most))).await;

@@ -2,7 +2,10 @@
 
 use std::error::Error as _;
 
-use tokio_postgres::{Error, error::DbError};
+use tokio_postgres::{
+    Error,
+    error::{DbError, Severity},
+};
 
 use crate::store::{error::Fault, options::Target, socket::TOO_LONG};
 
@@ -25,9 +28,30 @@ pub(super) fn of(target: &Target, error: &Error) -> Fault {
     fault(target.quoted(&why))
 }
 
+/// The fault of a request. A connection that is closed, or is about to be, needs another one, whatever the server said.
+pub(super) fn of_request(target: &Target, error: &Error, is_closed: bool) -> Fault {
+    match error.as_db_error() {
+        Some(error) if is_closed || is_last(error) => Fault::Closed(said(target, error)),
+        _ => of(target, error),
+    }
+}
+
+/// True if the server closes the connection after this error of a request. Old poolers send the localized field only.
+fn is_last(error: &DbError) -> bool {
+    match error.parsed_severity() {
+        Some(severity) => matches!(severity, Severity::Fatal | Severity::Panic),
+        None => ["FATAL", "PANIC"].contains(&error.severity()),
+    }
+}
+
+/// The code and the text of a server's error.
+fn said(target: &Target, error: &DbError) -> String {
+    target.quoted(&format!("{} {}", error.code().code(), error.message()))
+}
+
 fn of_server(target: &Target, error: &DbError) -> Fault {
     let code = error.code().code();
-    let why = target.quoted(&format!("{code} {}", error.message()));
+    let why = said(target, error);
     // Codes of appendix A of PostgreSQL's manual.
     match code {
         // Wrong password, or no access from this host.
