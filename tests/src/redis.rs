@@ -278,7 +278,7 @@ impl<'h> Redis<'h> {
             "garbage",
         ];
         self.cli(&[&["HSET", "limiter:{edge}:list:deny"], &entries[..]].concat());
-        self.cli(&["SET", "limiter:{edge}:revision", "5"]);
+        self.cli(&["HSET", "limiter:{edge}:lists", "revision", "5"]);
     }
 
     /// Makes the list `deny` no list. Returns words of the agents' message.
@@ -286,7 +286,7 @@ impl<'h> Redis<'h> {
         const KEY: &str = "limiter:{edge}:list:deny";
         self.cli(&["DEL", KEY]);
         self.cli(&["SET", KEY, "x"]);
-        self.cli(&["SET", "limiter:{edge}:revision", "6"]);
+        self.cli(&["HSET", "limiter:{edge}:lists", "revision", "6"]);
         KEY
     }
 

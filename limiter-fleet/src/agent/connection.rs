@@ -24,6 +24,8 @@ pub struct Connection {
     next_try: Option<Instant>,
     pub why: Option<String>,
     trouble: Option<Trouble>,
+    /// The last line about the server's settings.
+    warned: Option<String>,
     say: fn(&str),
 }
 
@@ -53,6 +55,7 @@ impl Connection {
             next_try: Some(Instant::now()),
             why: None,
             trouble: None,
+            warned: None,
             say,
         }
     }
@@ -72,6 +75,14 @@ impl Connection {
             let store = Store::connect(&target).await?;
             Ok((store, target.addresses().await))
         })
+    }
+
+    pub fn connected(&mut self, store: Store) {
+        let warning = store.warning();
+        if warning != self.warned {
+            warning.iter().for_each(|text| (self.say)(text));
+        }
+        (self.store, self.warned) = (Some(store), warning);
     }
 
     pub fn refused(&mut self, error: &Error) {

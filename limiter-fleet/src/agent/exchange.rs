@@ -64,8 +64,11 @@ impl<H: Host + 'static> Agent<H> {
         (membership.next_beat, membership.is_beating) = (now + BEAT, true);
         let (id, fleet, label) = (membership.id, membership.fleet(), membership.label.clone());
         let held = membership.held();
+        let lists: Vec<_> = membership.about().lists.iter().cloned().collect();
         let beat = async move {
-            let beat = store.heartbeat(&fleet, id, &label, &held, ALIVE).await;
+            let beat = store
+                .heartbeat(&fleet, id, &label, &held, &lists, ALIVE)
+                .await;
             (held, beat)
         };
         self.requests.push(beat, move |agent, (held, beat)| {
@@ -101,7 +104,7 @@ impl<H: Host + 'static> Agent<H> {
             say(&membership.line(&format!("fleet '{fleet}' has {hosts} now")));
         }
         let shares_lists = !membership.about().lists.is_empty();
-        if shares_lists && membership.lists.is_due(beat.revision, now) {
+        if shares_lists && membership.lists.is_due(beat.revision, beat.is_short, now) {
             self.read_lists(index);
         }
     }

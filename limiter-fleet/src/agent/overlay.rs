@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::{
     membership::Membership,
     run::Agent,
-    shared_lists::{Answer, Waiting, Wanted, cuts_off, reply},
+    shared_lists::{Answer, Held, Lost, Waiting, Wanted, cuts_off, reply},
 };
 use crate::{
     host::{BANS, Edited, Host},
@@ -19,18 +19,16 @@ impl<H: Host + 'static> Agent<H> {
         if let Err(why) = self.may_edit(membership, &list, &edit) {
             return reply::<()>(answer, Err(why));
         }
-        let Some(mut store) = self.connection.store.clone() else {
-            let why = self.connection.why_or("the store is not connected yet");
-            let here = match list == BANS {
-                true => ": to ban or unban on this host alone, add --origin NAME",
-                false => "",
-            };
-            return reply::<()>(answer, Err(format!("{why}; nothing was changed{here}")));
+        let store = self.connection.store.clone();
+        let Some(mut store) = store.filter(|_| membership.lists.may_change(Instant::now())) else {
+            let lists = &mut self.memberships[index].lists;
+            return lists.held.push(Held { list, edit, answer });
         };
         let (member, fleet) = (membership.id, membership.fleet());
+        let born = membership.lists.known_birth();
         let host = self.options.host.clone();
         let is_ban = list == BANS;
-        let edited = async move { store.edit(&fleet, &list, &host, &edit).await };
+        let edited = async move { store.edit(&fleet, &list, &host, born, &edit).await };
         self.edits
             .push(edited, move |agent, changed| match changed {
                 Err(error) => reply::<()>(answer, Err(error.to_string())),
@@ -43,6 +41,30 @@ impl<H: Host + 'static> Agent<H> {
                     agent.edited(member, waiting);
                 }
             });
+    }
+
+    /// Sends the changes that waited until the lists were read, and refuses them without a store. Those of commands that
+    /// have given up are dropped.
+    pub(super) fn send_held(&mut self) {
+        for index in 0..self.memberships.len() {
+            let lists = &mut self.memberships[index].lists;
+            lists.held.retain(|held| !held.answer.is_closed());
+            if self.connection.store.is_some() && !lists.may_change(Instant::now()) {
+                continue;
+            }
+            for Held { list, edit, answer } in std::mem::take(&mut lists.held) {
+                if self.connection.store.is_some() {
+                    self.edit(index, list, edit, answer);
+                    continue;
+                }
+                let why = self.connection.why_or("the store is not connected yet");
+                let here = match list == BANS {
+                    true => ": to ban or unban on this host alone, add --origin NAME",
+                    false => "",
+                };
+                reply::<()>(answer, Err(format!("{why}; nothing was changed{here}")));
+            }
+        }
     }
 
     fn may_edit(
@@ -115,6 +137,7 @@ impl<H: Host + 'static> Agent<H> {
             Ok(read) => {
                 let wrong = lists.take(names, read, &shared);
                 wrong.iter().for_each(|text| (self.options.say)(text));
+                self.restore(index);
             }
             Err(error) => {
                 let why = format!(
@@ -124,6 +147,36 @@ impl<H: Host + 'static> Agent<H> {
                 self.connection.failed(&error);
             }
         }
+    }
+
+    /// Puts the entries back that the store has lost, as this agent knows them.
+    fn restore(&mut self, index: usize) {
+        let membership = &mut self.memberships[index];
+        let (member, fleet) = (membership.id, membership.fleet());
+        let store = self.connection.store.clone();
+        let (Some(mut store), Some(lost)) = (store, &mut membership.lists.lost) else {
+            return;
+        };
+        lost.tried = Some(Instant::now());
+        let Lost { known, entries, .. } = lost;
+        if *known == 0 {
+            return;
+        }
+        let (known, entries) = (*known, std::mem::take(entries));
+        let restored = async move { store.restore(&fleet, known, &entries).await };
+        self.asked.push(restored, move |agent, restored| {
+            let Some(index) = agent.index_of(member) else {
+                return;
+            };
+            match restored {
+                Err(error @ Error::At(..)) => return agent.connection.failed(&error),
+                // Another attempt would fail too.
+                Err(error) => (agent.options.say)(&error.to_string()),
+                Ok(()) => {}
+            }
+            agent.memberships[index].lists.lost = None;
+            agent.read_lists(index);
+        });
     }
 
     pub(super) fn put_lists_in_force(&mut self) {

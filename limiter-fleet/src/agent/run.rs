@@ -111,6 +111,7 @@ impl<H: Host + 'static> Agent<H> {
                 Some(then) = self.edits.0.next() => then(&mut self),
                 Some((question, answer)) = questions.recv() => self.answer(question, answer),
             }
+            self.send_held();
             self.put_lists_in_force();
         }
         Ok(())
@@ -138,7 +139,7 @@ impl<H: Host + 'static> Agent<H> {
             Ok(connected) => connected,
             Err(error) => return self.connection.refused(&error),
         };
-        self.connection.store = Some(store);
+        self.connection.connected(store);
         // Requests on the old connection get no answer. Rounds are sent again.
         self.requests.0.clear();
         let now = Instant::now();

@@ -13,11 +13,13 @@ use tokio::sync::oneshot;
 use crate::{
     host::{BANS, DENY, OnLists},
     status::{Listed, show},
-    store::{Changed, Lists, StoredPrefix},
+    store::{Changed, Edit, Lists, StoredPrefix},
 };
 
 /// Time until a retry after an error.
 const AGAIN: Duration = Duration::from_secs(5);
+/// Time after which a list that no agent puts back may be changed.
+const GIVEN_UP: Duration = Duration::from_secs(10);
 /// A change that takes no longer needs no pause before the next one.
 const SHORT: Duration = Duration::from_millis(500);
 
@@ -40,6 +42,24 @@ pub struct Waiting {
     pub answer: Answer,
 }
 
+/// A change of a list that waits until the lists have been read.
+pub struct Held {
+    pub list: String,
+    pub edit: Edit,
+    pub answer: Answer,
+}
+
+/// Entries that the store has lost.
+pub struct Lost {
+    /// The last revision before the loss; 0 if this agent has not read the lists before.
+    pub known: u64,
+    /// The entries, by the lists' names.
+    pub entries: BTreeMap<String, Vec<StoredPrefix>>,
+    since: Instant,
+    /// Time of the last attempt to put them back.
+    pub tried: Option<Instant>,
+}
+
 /// The lists that are to be in force on a host.
 pub struct Wanted {
     pub lists: OnLists,
@@ -54,6 +74,10 @@ pub struct SharedLists {
     lists: BTreeMap<String, BTreeMap<IpNet, StoredPrefix>>,
     /// The last revision that was read; 0 before the first reading.
     pub revision: u64,
+    /// The time of the first change of a list, at the last reading.
+    pub born: u64,
+    /// Entries that the store has lost, until an agent has put them back.
+    pub lost: Option<Lost>,
     /// False if the lists must be read, whatever their revision.
     pub is_read: bool,
     pub is_reading: bool,
@@ -68,13 +92,29 @@ pub struct SharedLists {
     /// Lines already reported about the last change.
     reported: Vec<String>,
     pub waiting: Vec<Waiting>,
+    pub held: Vec<Held>,
 }
 
 impl SharedLists {
-    /// Returns true if the lists are to be read: the store has announced another revision, or a command waits.
-    pub fn is_due(&self, announced: u64, now: Instant) -> bool {
-        let is_new = !self.is_read || self.revision != announced;
+    /// Returns true if the lists are to be read: the store has announced another revision or a loss, or a command waits.
+    pub fn is_due(&self, announced: u64, is_short: bool, now: Instant) -> bool {
+        let is_lost = match &self.lost {
+            Some(lost) => lost.tried.is_none_or(|tried| tried + AGAIN <= now),
+            None => is_short,
+        };
+        let is_new = !self.is_read || self.revision != announced || is_lost;
         (is_new && Some(now) >= self.rested) || self.awaits_reading()
+    }
+
+    /// Returns true if the lists may be changed. A change must not meet lists that agents are about to put back.
+    pub fn may_change(&self, now: Instant) -> bool {
+        let is_given_up = |lost: &Lost| lost.known == 0 && lost.since + GIVEN_UP <= now;
+        self.is_read && self.lost.as_ref().is_none_or(is_given_up)
+    }
+
+    /// The birth of the lists that this agent knows; 0 if it knows none.
+    pub fn known_birth(&self) -> u64 {
+        if self.lost.is_some() { 0 } else { self.born }
     }
 
     /// Returns true if a command waits for a revision that has not been read yet.
@@ -92,27 +132,64 @@ impl SharedLists {
         read: Lists,
         shared: &BTreeSet<String>,
     ) -> Vec<String> {
-        let mut lines = Vec::new();
-        // Revisions only grow, unless the store has lost the later changes.
-        if read.revision < self.revision {
-            lines.push(
-                "the store has lost changes of the fleet's lists: add the prefixes that are missing again".to_owned(),
-            );
-        }
-        self.revision = read.revision;
+        let (mut lines, now) = (Vec::new(), Instant::now());
+        self.notice_loss(&read, now);
+        (self.revision, self.born) = (read.revision, read.born);
         (self.is_read, self.is_pending) = (names.iter().eq(shared), true);
+        let mut missing = 0;
         for (name, entries) in names.iter().zip(read.lists) {
-            match entries {
-                Ok(entries) => {
-                    let entries = entries.into_iter().map(|entry| (entry.prefix, entry));
-                    self.lists.insert(name.clone(), entries.collect());
-                }
+            let entries = match entries {
+                Ok(entries) => entries,
                 // The list stays unchanged.
-                Err(error) => lines.push(error.to_string()),
+                Err(error) => {
+                    lines.push(error.to_string());
+                    continue;
+                }
+            };
+            let mut entries: BTreeMap<_, _> = by_prefix(entries);
+            if let Some(lost) = &mut self.lost {
+                let known = self.lists.remove(name);
+                // This host keeps what is in force.
+                if known.is_none() && read.short.contains(name) {
+                    lines.push(format!("the store has lost prefixes of the fleet's list '{name}', which this agent does not know: this host keeps those in force until the list changes; then add the missing ones again"));
+                    continue;
+                }
+                let gone = known.into_iter().flatten().map(|(_, entry)| entry);
+                let gone = gone.filter(|entry| {
+                    let is_over = entry.left_at(now).is_some_and(|left| left.is_zero());
+                    !is_over && !entries.contains_key(&entry.prefix)
+                });
+                let gone: Vec<_> = gone.collect();
+                missing += gone.len();
+                entries.extend(by_prefix(gone.iter().cloned()));
+                lost.entries.insert(name.clone(), gone);
             }
+            self.lists.insert(name.clone(), entries);
+        }
+        if missing > 0 {
+            lines.push(format!("the store has lost changes of the fleet's lists: the agents put the {missing} prefixes that are missing back; remove those again that were removed since"));
         }
         self.lists.retain(|name, _| names.contains(name));
         lines
+    }
+
+    /// Notes whether the store has lost lists. Until they are put back, it is not believed that prefixes were removed.
+    fn notice_loss(&mut self, read: &Lists, now: Instant) {
+        // Revisions only grow, unless the store has lost the later changes. All lists of a store are born once.
+        let has_other_birth = self.born > 0 && read.born != self.born;
+        let is_older = read.revision < self.revision || has_other_birth;
+        if read.short.is_empty() {
+            // Without this agent, they were put back, or changed.
+            self.lost.take_if(|lost| lost.known == 0);
+        }
+        if (self.revision > 0 && is_older || !read.short.is_empty()) && self.lost.is_none() {
+            self.lost = Some(Lost {
+                known: self.revision,
+                entries: BTreeMap::new(),
+                since: now,
+                tried: None,
+            });
+        }
     }
 
     /// Begins a change of this host's lists, if there is something to change. A change that a command waits for begins
@@ -128,10 +205,13 @@ impl SharedLists {
         begins
     }
 
-    /// The fleet's entries and bans to put in force, without those that contain the store's addresses. Lists that have not been read are not among them: what is in force stays.
+    /// The fleet's entries and bans to put in force, without those that contain the store's addresses. Lists that have not
+    /// been read are not among them: what is in force stays. So it does if the store knows of no change of a list, because
+    /// it may have lost them before this agent started.
     pub fn wanted(&self, store_at: &[IpAddr]) -> Wanted {
         let (mut lists, mut bans, mut left_out) = (OnLists::new(), None, None);
-        for (name, entries) in &self.lists {
+        let known = |entries: &BTreeMap<_, _>| self.revision > 0 || !entries.is_empty();
+        for (name, entries) in self.lists.iter().filter(|(_, entries)| known(entries)) {
             let cuts_off = |prefix: &IpNet| cuts_off(name, prefix, store_at);
             if let Some(first) = entries.keys().find(|prefix| cuts_off(prefix)) {
                 left_out = Some(format!(
@@ -199,16 +279,18 @@ impl SharedLists {
 
     /// The entries as `list` shows them; none if nothing has been read.
     pub fn listed(&self, name: &str, now: Instant) -> Option<Vec<Listed>> {
-        let listed = self.lists.get(name)?.values().map(|entry| {
-            let since = now.saturating_duration_since(entry.read_at);
-            Listed {
-                prefix: show(&entry.prefix),
-                by: entry.author.clone(),
-                age_seconds: (entry.age + since).as_secs_f64(),
-            }
+        let listed = self.lists.get(name)?.values().map(|entry| Listed {
+            prefix: show(&entry.prefix),
+            by: entry.author.clone(),
+            age_seconds: entry.age_at(now).as_secs_f64(),
         });
         Some(listed.collect())
     }
+}
+
+fn by_prefix(entries: impl IntoIterator<Item = StoredPrefix>) -> BTreeMap<IpNet, StoredPrefix> {
+    let entries = entries.into_iter();
+    entries.map(|entry| (entry.prefix, entry)).collect()
 }
 
 /// Returns true if a prefix on this list would cut the host off from the store, and so from the news of its removal.
@@ -232,12 +314,31 @@ mod tests {
 
     /// Lets the lists read these entries of `deny`, which are banned too. Returns the lines to report.
     fn read(lists: &mut SharedLists, revision: u64, entries: &[StoredPrefix]) -> Vec<String> {
+        read_of(lists, revision, 1, &[], entries)
+    }
+
+    /// Lets the lists read these entries of lists with this birth, of which some are `short`.
+    fn read_of(
+        lists: &mut SharedLists,
+        revision: u64,
+        born: u64,
+        short: &[&str],
+        entries: &[StoredPrefix],
+    ) -> Vec<String> {
         let read = Lists {
             revision,
+            born,
+            short: short.iter().map(|name| (*name).to_owned()).collect(),
             lists: vec![Ok(entries.to_vec()), Ok(entries.to_vec())],
         };
         let names = ["bans", "deny"].map(str::to_owned);
         lists.take(&names, read, &names.clone().into())
+    }
+
+    fn denied(lists: &SharedLists) -> Vec<String> {
+        let wanted = lists.wanted(&[]).lists;
+        let denied = wanted.get("deny").into_iter().flatten();
+        denied.map(show).collect()
     }
 
     /// The host's configuration begins to share a list while others are read. No revision announces that list.
@@ -247,24 +348,72 @@ mod tests {
         let mut lists = SharedLists::default();
         lists.done(&[Ok(()), Ok(())], 0, Vec::new(), now);
         read(&mut lists, 7, &[]);
-        assert!(!lists.is_due(7, now));
+        assert!(!lists.is_due(7, false, now));
         let names = ["bans", "deny"].map(str::to_owned);
         let both = Lists {
             revision: 7,
+            born: 1,
+            short: BTreeSet::new(),
             lists: vec![Ok(Vec::new()), Ok(Vec::new())],
         };
         let shared = ["bans", "deny", "gold"].map(str::to_owned).into();
         lists.take(&names, both, &shared);
-        assert!(lists.is_due(7, now), "gold is not read yet");
+        assert!(lists.is_due(7, false, now), "gold is not read yet");
     }
 
+    /// Lost are: all data, with a change since or without; the latest changes; and a list that was evicted.
     #[test]
-    fn loss_of_changes_is_reported_once() {
-        let mut lists = SharedLists::default();
-        for (revision, lines) in [(7, 0), (8, 0), (0, 1), (0, 0), (9, 0)] {
-            let reported = read(&mut lists, revision, &[]);
-            assert_eq!(reported.len(), lines, "{revision}");
+    fn lists_that_the_store_has_lost_stay_and_are_put_back() {
+        let [first, second] = ["192.0.2.0/24", "192.0.3.0/24"].map(entry);
+        let both = [first.clone(), second.clone()];
+        for (revision, born, short) in
+            [(0, 0, &[][..]), (9, 8, &[]), (6, 1, &[]), (7, 1, &["deny"])]
+        {
+            let mut lists = SharedLists::default();
+            assert_eq!(read(&mut lists, 7, &both), [""; 0]);
+            assert!(lists.lost.is_none() && lists.may_change(Instant::now()));
+            let lines = read_of(&mut lists, revision, born, short, &both[1..]);
+            assert!(
+                lines[0].contains("the 2 prefixes that are missing"),
+                "{lines:?}"
+            );
+            assert_eq!(denied(&lists), ["192.0.2.0/24", "192.0.3.0/24"]);
+            let lost = lists.lost.as_ref().unwrap();
+            assert_eq!((lost.known, &lost.entries["deny"][..]), (7, &both[..1]));
+            assert!(!lists.may_change(Instant::now()), "before they are back");
+            // The connection is lost before they are back: they are put back after the next reading.
+            read_of(&mut lists, revision, born, short, &both[1..]);
+            let lost = lists.lost.as_ref().unwrap();
+            assert_eq!((lost.known, &lost.entries["deny"][..]), (7, &both[..1]));
+            // An agent has put them back. Then the store is believed again.
+            lists.lost = None;
+            read_of(&mut lists, 10, born.max(1), &[], &both);
+            read_of(&mut lists, 11, born.max(1), &[], &both[1..]);
+            assert!(lists.lost.is_none());
+            assert_eq!(denied(&lists), ["192.0.3.0/24"]);
         }
+    }
+
+    /// The agent has been started after the loss. It cannot put anything back.
+    #[test]
+    fn unknown_lists_stay_in_force_until_the_store_has_some() {
+        let mut lists = SharedLists::default();
+        read_of(&mut lists, 0, 0, &[], &[]);
+        assert!(lists.lost.is_none() && lists.listed("deny", Instant::now()).is_some());
+        let wanted = lists.wanted(&[]);
+        assert!(wanted.lists.is_empty() && wanted.bans.is_none());
+        let mut lists = SharedLists::default();
+        let lines = read_of(&mut lists, 7, 1, &["bans", "deny"], &[]);
+        assert!(lines[0].contains("add the missing ones again"), "{lines:?}");
+        let wanted = lists.wanted(&[]);
+        assert!(wanted.lists.is_empty() && wanted.bans.is_none());
+        let now = Instant::now();
+        assert!(!lists.may_change(now) && lists.may_change(now + GIVEN_UP));
+        assert_eq!(lists.known_birth(), 0);
+        let entries = ["192.0.2.0/24"].map(entry);
+        assert_eq!(read_of(&mut lists, 9, 1, &[], &entries), [""; 0]);
+        assert!(lists.lost.is_none());
+        assert_eq!(denied(&lists), ["192.0.2.0/24"]);
     }
 
     #[test]

@@ -32,6 +32,15 @@ pub(super) trait Engine: Send + Sync {
     /// Changes a list.
     async fn edit(&self, edit: &ListEdit<'_>) -> Result<Changed, Error>;
 
+    /// Puts prefixes of a list back that the store has lost, unless an agent has put the same revision or a later one
+    /// back. Returns false then.
+    async fn restore(&self, restoration: &Restoration<'_>) -> Result<bool, Error>;
+
+    /// A line about settings of the server that endanger the fleet's data.
+    fn warning(&self) -> Option<String> {
+        None
+    }
+
     /// Reads the part of a list that begins at a place; without one, the first part.
     async fn part(&self, fleet: &str, list: &str, place: Option<&str>) -> Result<Part, Error>;
 }
@@ -53,6 +62,8 @@ pub(super) struct Alive {
     pub oldest: u64,
     /// Revision of the lists.
     pub revision: u64,
+    /// True if a list of the member is shorter than the store has recorded.
+    pub is_short: bool,
     /// The members' limits, as JSON.
     pub held: Vec<Vec<u8>>,
 }
@@ -100,6 +111,8 @@ pub(super) struct Heartbeat<'a> {
     pub label: &'a str,
     /// The member's limits, as JSON.
     pub held: Vec<String>,
+    /// The lists that the member shares.
+    pub lists: &'a [String],
     /// Maximum age of a live member's heartbeat.
     pub alive: u64,
 }
@@ -107,6 +120,8 @@ pub(super) struct Heartbeat<'a> {
 pub(super) struct ListEdit<'a> {
     pub fleet: &'a str,
     pub list: &'a str,
+    /// The birth of the lists that the agent knows; 0 if it knows none.
+    pub born: u64,
     pub prefixes: Vec<String>,
     /// None to remove the prefixes.
     pub add: Option<Addition<'a>>,
@@ -121,9 +136,32 @@ pub(super) struct Addition<'a> {
     pub lasts: Option<u64>,
 }
 
+/// Entries of a list that the store has lost.
+pub(super) struct Restoration<'a> {
+    pub fleet: &'a str,
+    pub list: &'a str,
+    /// The revision of which the agent knows the list.
+    pub known: u64,
+    /// True if no more of the list follows.
+    pub is_last: bool,
+    pub entries: Vec<Lost<'a>>,
+}
+
+pub(super) struct Lost<'a> {
+    pub prefix: String,
+    pub author: &'a str,
+    pub age: u64,
+    /// Time until it expires.
+    pub left: Option<u64>,
+}
+
 pub(super) struct Part {
     pub now: u64,
     pub revision: u64,
+    /// The time of the first change of a list. Another one means that the store has lost the lists.
+    pub born: u64,
+    /// True if the list is shorter than the store has recorded.
+    pub is_short: bool,
     /// The place of the next part.
     pub next: Option<String>,
     pub prefixes: Vec<Written>,

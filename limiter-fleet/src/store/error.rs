@@ -24,6 +24,11 @@ pub enum Error {
     /// The key of a list holds something else. Fields: the list's name, and the key.
     #[error("the fleet's list '{0}' is not a list in the store: delete the key {1} there")]
     NotAList(String, String),
+    /// The store has lost the lists that this host knows.
+    #[error(
+        "the store has lost the fleet's lists, and the agents put them back: try again in some seconds"
+    )]
+    Lost,
     /// The store at this address cannot be reached, or refuses.
     #[error("the store at {0} {1}")]
     At(String, Fault),

@@ -20,12 +20,14 @@ pub struct Beat {
     /// Changes when the lists change. The value is a time of the store, and does not repeat even if the store loses
     /// everything.
     pub revision: u64,
+    /// True if a list of this member is shorter than the store has recorded: the server has evicted it.
+    pub is_short: bool,
     /// The shared limits of all live members. Malformed entries are left out.
     pub held: Vec<Held>,
 }
 
 impl Store {
-    /// Sends a member's heartbeat with its limits. Returns the answer about all members with a heartbeat within
+    /// Sends a member's heartbeat with its limits and the names of the lists that it shares. Returns the answer about all members with a heartbeat within
     /// `alive`.
     pub async fn heartbeat(
         &mut self,
@@ -33,14 +35,19 @@ impl Store {
         member: u64,
         label: &str,
         held: &[Held],
+        lists: &[String],
         alive: Duration,
     ) -> Result<Beat, Error> {
         let held = held.iter().map(|held| serde_json::json!(held).to_string());
+        for list in lists {
+            name(list)?;
+        }
         let heartbeat = Heartbeat {
             fleet: name(fleet)?,
             member,
             label: &printable(label),
             held: held.collect(),
+            lists,
             alive: u64::try_from(alive.as_micros()).unwrap_or(MOST).min(MOST),
         };
         let alive = self.engine.heartbeat(&heartbeat).await?;
@@ -48,6 +55,7 @@ impl Store {
             hosts,
             oldest,
             revision,
+            is_short,
             held,
         } = alive;
         if hosts.max(oldest).max(revision) > MOST {
@@ -58,6 +66,7 @@ impl Store {
             hosts: u32::try_from(hosts).unwrap_or(u32::MAX).clamp(1, 10_000),
             oldest: Duration::from_micros(oldest),
             revision,
+            is_short,
             held: held.take(LIMITS).collect(),
         })
     }

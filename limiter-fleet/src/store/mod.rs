@@ -45,4 +45,9 @@ impl Store {
         let target = Arc::clone(target);
         Ok(Self { target, engine })
     }
+
+    /// A line about settings of the server that endanger the fleet's data.
+    pub fn warning(&self) -> Option<String> {
+        self.engine.warning()
+    }
 }

@@ -34,6 +34,17 @@ struct Value {
 }
 
 impl StoredPrefix {
+    /// Time since the prefix was added.
+    pub fn age_at(&self, now: Instant) -> Duration {
+        self.age + now.saturating_duration_since(self.read_at)
+    }
+
+    /// Time until the prefix expires; zero if it has.
+    pub fn left_at(&self, now: Instant) -> Option<Duration> {
+        let since = now.saturating_duration_since(self.read_at);
+        self.left.map(|left| left.saturating_sub(since))
+    }
+
     /// Reads a prefix and its value at the store's time `now`. None if they are malformed, or expired.
     pub(super) fn read(written: &Written, now: u64) -> Option<Self> {
         let text = std::str::from_utf8(&written.prefix).ok()?;

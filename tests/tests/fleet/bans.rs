@@ -188,6 +188,7 @@ fn bans_outlive_the_store_and_do_not_cut_hosts_off_from_it() {
         assert_eq!(bans(&fleet, host), banned);
     }
     assert_eq!(passes(&fleet, source(7)), 0);
+    // The store has lost its data. The agents put the ban back before it can be removed.
     case.store.go_on();
     let removed = || fleet.limiter(2, &["unban", "eth0", BANNED]).status == 0;
     eventually("the store takes changes again", removed);

@@ -216,12 +216,26 @@ fn fleet_lists_outlive_agents_and_store() {
     case.agents.push(case.agent(1));
     wait_until_denied(&fleet, &ALL, &["203.0.113.5", OTHER, OWN]);
     eventually("all hosts are members", || case.says(1)["hosts"] == 3);
-    // The prefixes are lost with the store's data. All hosts say so.
+    // The store loses its data, and a host changes the list. No host loses a prefix, and all can be removed.
     case.store.forget();
-    wait_until_denied(&fleet, &ALL, &[OWN]);
-    for agent in &case.agents {
-        agent.wait_until_it_says("the store has lost changes of the fleet's lists");
-    }
+    let add = || deny(&fleet, 0, "add", &["203.0.113.6"]).status == 0;
+    eventually("edits work again", add);
+    let all = ["203.0.113.5", "203.0.113.6", OTHER, OWN];
+    wait_until_denied(&fleet, &ALL, &all);
+    let said = "the agents put the 2 prefixes that are missing back";
+    let says = |agent: &limiter_tests::fleet::Agent| agent.printed().contains(said);
+    eventually("an agent says it", || case.agents.iter().any(says));
+    eventually("the store has them", || case.store.entries() == "3");
+    assert!(
+        listed(&fleet, 1, OTHER).unwrap()["age_seconds"]
+            .as_f64()
+            .unwrap()
+            > 0.5
+    );
+    done(&fleet, 1, "remove", &[OTHER]);
+    wait_until_denied(&fleet, &ALL, &["203.0.113.5", "203.0.113.6", OWN]);
+    thread::sleep(Duration::from_secs(2));
+    wait_until_denied(&fleet, &ALL, &["203.0.113.5", "203.0.113.6", OWN]);
 }
 
 /// Another command holds the host's lock for longer than a silent member is counted.

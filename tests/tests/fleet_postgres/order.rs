@@ -35,7 +35,7 @@ fn concurrent_rounds_lose_nothing_in_any_isolation() {
                 client.beat(member, &[], Duration::from_secs(60));
                 if number.is_multiple_of(10) {
                     let edit = add(&[&format!("10.{member}.{number}.0/24")], None);
-                    let edit = client.store.edit(FLEET, "deny", "host", &edit);
+                    let edit = client.store.edit(FLEET, "deny", "host", 0, &edit);
                     assert_eq!(client.runtime.block_on(edit).unwrap().prefixes, 1);
                 }
             }

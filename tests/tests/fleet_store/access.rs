@@ -88,7 +88,7 @@ fn user_of_one_fleet_has_exactly_the_rights_of_a_member() {
         let round = round(1, &[(1, 1)]);
         let error = store.try_exchange(other, 1, &round).unwrap_err();
         expect_fault!(Fault::Forbidden(_), error);
-        let beat = store.store.heartbeat(other, 1, "one", &[], minute);
+        let beat = store.store.heartbeat(other, 1, "one", &[], &[], minute);
         let error = store.runtime.block_on(beat).unwrap_err();
         expect_fault!(Fault::Forbidden(_), error);
     }

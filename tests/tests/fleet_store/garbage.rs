@@ -10,6 +10,7 @@ use super::{
 };
 
 const LIST: &str = "limiter:{edge}:list:deny";
+const RECORD: &str = "limiter:{edge}:lists";
 const KEY: &str = "limiter:{edge}:members";
 const LIMITS_KEY: &str = "limiter:{edge}:limits";
 
@@ -81,7 +82,7 @@ fn rounds_continue_after_a_garbled_round_number() {
 fn garbage_under_the_keys_is_bounded_and_not_shown() {
     let (redis, mut store) = store!();
     // If a key has another type, members register again.
-    for key in [KEY, LIMITS_KEY, "limiter:{edge}:revision"] {
+    for key in [KEY, LIMITS_KEY, "limiter:{edge}:lists"] {
         redis.cli(&["SET", key, "junk"]);
     }
     let own = [held("all", 1)];
@@ -154,6 +155,45 @@ fn malformed_list_entries_are_skipped_and_length_is_bounded() {
     assert!(error.to_string().contains(LIST), "{error}");
     let read = store.lists(&["deny"]).lists;
     assert!(matches!(read[0], Err(Error::NotAList(..))), "{read:?}");
+}
+
+/// A server that evicts any key takes a list, and not the record of its length.
+#[test]
+fn evicted_list_is_lost_and_not_empty() {
+    let (redis, mut store) = store!();
+    let edit = add(&["192.0.2.0/24", "198.51.100.0/24"], None);
+    store.try_edit(&edit).unwrap();
+    assert!(store.store.warning().is_none());
+    let known = store.lists(&["deny", "gold"]);
+    assert!(known.short.is_empty() && !store.beat(1, &[], ALIVE).is_short);
+    redis.cli(&["CONFIG", "SET", "maxmemory-policy", "allkeys-random"]);
+    let most = redis.size() + (2 << 20);
+    redis.cli(&["CONFIG", "SET", "maxmemory", &most.to_string()]);
+    let fields = ["revision", "born", "n:deny"].map(|field| redis.cli(&["HGET", RECORD, field]));
+    let fill = "for i=1,2000 do redis.call('SET','other'..i,string.rep('x',4000)) end";
+    while redis.cli(&["EXISTS", LIST]) == "1" {
+        redis.cli(&["EVAL", fill, "0"]);
+    }
+    let [revision, born, length] = &fields;
+    redis.cli(&["CONFIG", "SET", "maxmemory", "0"]);
+    redis.cli(&[
+        "HSET", RECORD, "revision", revision, "born", born, "n:deny", length,
+    ]);
+    assert!(store.beat(1, &[], ALIVE).is_short);
+    let read = store.lists(&["deny", "gold"]);
+    assert_eq!((read.revision, read.born), (known.revision, known.born));
+    assert_eq!(read.short, ["deny".to_owned()].into());
+    let again = store.store.edit("edge", "deny", "host", read.born, &edit);
+    let error = store.runtime.block_on(again).unwrap_err();
+    assert!(matches!(error, Error::Lost), "{error}");
+    let warning = Asked::of(&redis).store.warning().unwrap();
+    assert!(
+        warning.contains("maxmemory-policy allkeys-random"),
+        "{warning}"
+    );
+    // An agent that knows nothing makes the list anew.
+    assert_eq!(store.try_edit(&edit).unwrap(), 2);
+    assert!(!store.beat(1, &[], ALIVE).is_short);
 }
 
 /// The answer to one member has no more bytes if many members are charged.

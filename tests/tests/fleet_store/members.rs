@@ -22,7 +22,10 @@ pub fn held(name: &str, cost: u64) -> Held {
 impl Client {
     pub fn beat(&mut self, member: u64, held: &[Held], alive: Duration) -> Beat {
         let label = format!("host-{member}/eth0");
-        let beat = self.store.heartbeat(FLEET, member, &label, held, alive);
+        let lists = ["deny".to_owned()];
+        let beat = self
+            .store
+            .heartbeat(FLEET, member, &label, held, &lists, alive);
         self.runtime.block_on(beat).unwrap()
     }
 

@@ -1,6 +1,6 @@
 //! Hosts share lists through the store, which expire by its clock and have a maximum length.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use ipnet::IpNet;
 use limiter_fleet::store::{Changed, Edit, Error, Lists, PREFIXES, StoredPrefix};
@@ -14,7 +14,7 @@ const BY: &str = "host \"a\"";
 
 impl Client {
     pub fn try_edit(&mut self, edit: &Edit) -> Result<u64, Error> {
-        let edit = self.store.edit(FLEET, "deny", BY, edit);
+        let edit = self.store.edit(FLEET, "deny", BY, 0, edit);
         let Changed { prefixes, revision } = self.runtime.block_on(edit)?;
         assert_eq!(revision, self.revision(), "the answer has the revision");
         Ok(prefixes)
@@ -84,6 +84,51 @@ fn list_edits_of_one_host_are_read_by_others() {
     assert_eq!(there.revision(), 0);
     here.try_edit(&add(&single, None)).unwrap();
     assert!(there.revision() > third);
+}
+
+/// The first agent that knows the lists puts them back, in parts. Prefixes that are removed afterwards stay removed.
+#[test]
+fn lost_lists_are_put_back_once() {
+    let (server, mut store) = store!();
+    let single = |i: u32| format!("10.{}.{}.0/24", i >> 8, i & 255);
+    let texts: Vec<_> = (0..1_200).map(single).collect();
+    let texts: Vec<_> = texts.iter().map(|text| &**text).collect();
+    store.try_edit(&add(&texts[1..], None)).unwrap();
+    store.try_edit(&add(&texts[..1], Some(HOUR))).unwrap();
+    let read = store.lists(&["deny"]);
+    let (known, born) = (read.revision, read.born);
+    assert!(born > 0 && born <= known, "{born} {known}");
+    let deny = read.lists.into_iter().next().unwrap().unwrap();
+    let lost = BTreeMap::from([("deny".to_owned(), deny), ("gold".to_owned(), Vec::new())]);
+    server.forget();
+    // An agent that knows the lists changes nothing before they are back.
+    let remove = Edit::Remove(prefixes(&texts[..1]));
+    let edit = store.store.edit(FLEET, "deny", BY, born, &remove);
+    let error = store.runtime.block_on(edit).unwrap_err();
+    assert!(matches!(error, Error::Lost), "{error}");
+    let restore = |store: &mut Asked, known| {
+        let restored = store.store.restore(FLEET, known, &lost);
+        store.runtime.block_on(restored).unwrap();
+        let mut deny = store.deny();
+        deny.sort_by_key(|entry| entry.prefix);
+        deny
+    };
+    let back = restore(&mut store, known);
+    assert_eq!(back.len(), 1_200);
+    assert!(back.iter().all(|entry| entry.author == BY));
+    let left = back[0].left.unwrap() + back[0].age;
+    assert!(
+        left <= HOUR && left + Duration::from_secs(60) > HOUR,
+        "{left:?}"
+    );
+    assert_eq!(back[1].left, None);
+    let read = store.lists(&["deny"]);
+    assert!(read.revision > known && read.born > born && read.short.is_empty());
+    assert_eq!(store.try_edit(&remove).unwrap(), 1);
+    // Others know the same revision, or an older one. A later one is more than the first agent knew.
+    assert_eq!(restore(&mut store, known).len(), 1_199);
+    assert_eq!(restore(&mut store, known - 1).len(), 1_199);
+    assert_eq!(restore(&mut store, known + 1).len(), 1_200);
 }
 
 #[test]

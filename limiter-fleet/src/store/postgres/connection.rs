@@ -26,7 +26,7 @@ use crate::store::{
 };
 
 /// The version of the schema that this code needs.
-const VERSION: i32 = 1;
+const VERSION: i32 = 2;
 
 const CHECK: &str = "SELECT pg_is_in_recovery(), limiter.version()";
 

@@ -13,7 +13,7 @@ use self::connection::Parameter;
 use super::{
     engine::{
         Alive, Changed, Charges, Engine, Heartbeat, LIMITS, ListEdit, MEMBERS, PREFIXES, Part,
-        READ_AT_ONCE, StoredRecord, Terms, Written, list_full,
+        READ_AT_ONCE, Restoration, StoredRecord, Terms, Written, list_full,
     },
     error::{Error, Fault},
 };
@@ -26,11 +26,14 @@ pub const SCHEMA: &str = include_str!("schema.sql");
 const EXCHANGE: &str =
     "SELECT * FROM limiter.exchange($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
 const HEARTBEAT: &str = "SELECT * FROM limiter.heartbeat($1, $2, $3, $4, $5, $6, $7)";
-const EDIT: &str = "SELECT * FROM limiter.edit($1, $2, $3, $4, $5, $6)";
+const EDIT: &str = "SELECT * FROM limiter.edit($1, $2, $3, $4, $5, $6, $7)";
+const RESTORE: &str = "SELECT * FROM limiter.restore($1, $2, $3, $4, $5, $6, $7, $8, $9)";
 const PART: &str = "SELECT * FROM limiter.part($1, $2, $3, $4, $5)";
 
 /// The error code of a list that is too long.
 const TOO_MANY: &str = "LF001";
+/// The error code of lists that were lost.
+const LOST: &str = "LF002";
 
 #[async_trait::async_trait]
 impl Engine for Postgres {
@@ -89,6 +92,8 @@ impl Engine for Postgres {
             hosts: number(0)?,
             oldest: number(1)?,
             revision: number(2)?,
+            // No table loses rows by itself.
+            is_short: false,
             held,
         })
     }
@@ -96,20 +101,43 @@ impl Engine for Postgres {
     async fn edit(&self, edit: &ListEdit<'_>) -> Result<Changed, Error> {
         let author = edit.add.map(|add| add.author);
         let lasts = edit.add.and_then(|add| add.lasts).map(signed);
-        let parameters: [Parameter<'_>; 6] = [
+        let parameters: [Parameter<'_>; 7] = [
             (&edit.fleet, Type::TEXT),
             (&edit.list, Type::TEXT),
+            (&signed(edit.born), Type::INT8),
             (&edit.prefixes, Type::TEXT_ARRAY),
             (&author, Type::TEXT),
             (&lasts, Type::INT8),
             (&signed(PREFIXES as u64), Type::INT8),
         ];
         let row = self.ask_one(EDIT, &parameters).await;
-        let row = row.map_err(|error| too_long(error, edit.list))?;
+        let row = row.map_err(|error| of_list(error, edit.list))?;
         Ok(Changed {
             prefixes: self.number(&row, 0)?,
             revision: self.number(&row, 1)?,
         })
+    }
+
+    async fn restore(&self, restoration: &Restoration<'_>) -> Result<bool, Error> {
+        let entries = &restoration.entries;
+        let prefixes: Vec<_> = entries.iter().map(|lost| &*lost.prefix).collect();
+        let authors: Vec<_> = entries.iter().map(|lost| lost.author).collect();
+        let ages: Vec<_> = entries.iter().map(|lost| signed(lost.age)).collect();
+        let left: Vec<_> = entries.iter().map(|lost| lost.left.map(signed)).collect();
+        let parameters: [Parameter<'_>; 9] = [
+            (&restoration.fleet, Type::TEXT),
+            (&restoration.list, Type::TEXT),
+            (&signed(restoration.known), Type::INT8),
+            (&restoration.is_last, Type::BOOL),
+            (&prefixes, Type::TEXT_ARRAY),
+            (&authors, Type::TEXT_ARRAY),
+            (&ages, Type::INT8_ARRAY),
+            (&left, Type::INT8_ARRAY),
+            (&signed(PREFIXES as u64), Type::INT8),
+        ];
+        let row = self.ask_one(RESTORE, &parameters).await;
+        let row = row.map_err(|error| of_list(error, restoration.list))?;
+        self.read(&row, 0)
     }
 
     async fn part(&self, fleet: &str, list: &str, place: Option<&str>) -> Result<Part, Error> {
@@ -121,13 +149,15 @@ impl Engine for Postgres {
             (&signed(PREFIXES as u64), Type::INT8),
         ];
         let row = self.ask_one(PART, &parameters).await;
-        let row = row.map_err(|error| too_long(error, list))?;
-        let prefixes: Vec<&str> = self.read(&row, 2)?;
-        let values: Vec<&str> = self.read(&row, 3)?;
+        let row = row.map_err(|error| of_list(error, list))?;
+        let prefixes: Vec<&str> = self.read(&row, 3)?;
+        let values: Vec<&str> = self.read(&row, 4)?;
         let last = prefixes.last().filter(|_| prefixes.len() >= READ_AT_ONCE);
         Ok(Part {
             now: self.number(&row, 0)?,
             revision: self.number(&row, 1)?,
+            born: self.number(&row, 2)?,
+            is_short: false,
             next: last.map(|last| (*last).to_owned()),
             prefixes: prefixes
                 .iter()
@@ -142,9 +172,10 @@ impl Engine for Postgres {
 }
 
 /// The error of a request about a list.
-fn too_long(error: Error, list: &str) -> Error {
+fn of_list(error: Error, list: &str) -> Error {
     match error {
         Error::At(_, Fault::Refused(why)) if why.starts_with(TOO_MANY) => list_full(list),
+        Error::At(_, Fault::Refused(why)) if why.starts_with(LOST) => Error::Lost,
         error => error,
     }
 }

@@ -80,15 +80,23 @@ CREATE TABLE IF NOT EXISTS limiter.entries (
     PRIMARY KEY (fleet, list, prefix)
 );
 
--- The revision of all lists of a fleet: a time, so that a store that has lost its data does not repeat one.
+-- The revision of all lists of a fleet, the time of their first change, and for each list the last revision that an agent
+-- has put back after a loss. All are times, so that a store that has lost its data does not repeat one.
 CREATE TABLE IF NOT EXISTS limiter.revisions (
     fleet text COLLATE "C" PRIMARY KEY,
     revision bigint NOT NULL
 );
+ALTER TABLE limiter.revisions ADD COLUMN IF NOT EXISTS born bigint NOT NULL DEFAULT 0;
+ALTER TABLE limiter.revisions ADD COLUMN IF NOT EXISTS restored jsonb NOT NULL DEFAULT '{}';
+UPDATE limiter.revisions SET born = revision WHERE born = 0;
+
+-- Functions of version 1 with other arguments or answers.
+DROP FUNCTION IF EXISTS limiter.edit(text, text, text[], text, bigint, bigint);
+DROP FUNCTION IF EXISTS limiter.part(text, text, text, bigint, bigint);
 
 -- What an agent expects.
 CREATE OR REPLACE FUNCTION limiter.version() RETURNS integer
-LANGUAGE sql IMMUTABLE AS 'SELECT 1';
+LANGUAGE sql IMMUTABLE AS 'SELECT 2';
 
 CREATE OR REPLACE FUNCTION limiter.micros() RETURNS bigint
 LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -249,20 +257,25 @@ END
 $$;
 
 -- Changes a list: adds prefixes in the name of a host, for a time or for ever, or removes them if there is no host.
--- Answers with the number of changed prefixes, and the revision. Fails as a whole (LF001) if the list would be too long.
+-- Answers with the number of changed prefixes, and the revision. Fails as a whole if the list would be too long (LF001), or
+-- if the lists are not those of which the agent knows the birth (LF002; 0: it knows none).
 CREATE OR REPLACE FUNCTION limiter.edit(
-    for_fleet text, of_list text, prefixes text[], by_host text, lasts bigint, most bigint
+    for_fleet text, of_list text, known_born bigint, prefixes text[], by_host text, lasts bigint, most bigint
 ) RETURNS TABLE (changed bigint, revision bigint)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET lock_timeout = '800ms'
 AS $$
 DECLARE
     now_us CONSTANT bigint := limiter.micros();
+    born bigint;
 BEGIN
     -- Locks the fleet's lists: revisions are given in the order in which changes come into force.
     INSERT INTO limiter.revisions AS r VALUES (for_fleet, 0)
     ON CONFLICT ON CONSTRAINT revisions_pkey DO UPDATE SET revision = r.revision
-    RETURNING r.revision INTO revision;
+    RETURNING r.revision, r.born INTO revision, born;
+    IF known_born NOT IN (0, born) THEN
+        RAISE EXCEPTION 'the lists were lost' USING ERRCODE = 'LF002';
+    END IF;
 
     IF by_host IS NULL THEN
         DELETE FROM limiter.entries AS e
@@ -282,24 +295,64 @@ BEGIN
     END IF;
     IF changed > 0 THEN
         revision := greatest(revision + 1, now_us);
-        UPDATE limiter.revisions AS r SET revision = edit.revision WHERE r.fleet = for_fleet;
+        UPDATE limiter.revisions AS r SET revision = edit.revision,
+            born = CASE r.born WHEN 0 THEN now_us ELSE r.born END
+        WHERE r.fleet = for_fleet;
+    END IF;
+    RETURN NEXT;
+END
+$$;
+
+-- Puts prefixes back on a list that the store has lost, as an agent knows them of a revision. Prefixes that are there stay
+-- as they are. Answers false if an agent has put the same revision or a later one back. Fails (LF001) if the list would be
+-- too long.
+CREATE OR REPLACE FUNCTION limiter.restore(
+    for_fleet text, of_list text, known bigint, is_last boolean,
+    prefixes text[], hosts text[], ages bigint[], lefts bigint[], most bigint
+) RETURNS TABLE (taken boolean)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '800ms'
+AS $$
+DECLARE
+    now_us CONSTANT bigint := limiter.micros();
+BEGIN
+    INSERT INTO limiter.revisions AS r VALUES (for_fleet, 0)
+    ON CONFLICT ON CONSTRAINT revisions_pkey DO UPDATE SET revision = r.revision
+    RETURNING coalesce((r.restored ->> of_list)::bigint, 0) < known INTO taken;
+    IF taken THEN
+        INSERT INTO limiter.entries
+        SELECT for_fleet, of_list, p.prefix, p.host, greatest(now_us - p.age, 0), now_us + p.lasts
+        FROM unnest(prefixes, hosts, ages, lefts) AS p (prefix, host, age, lasts)
+        ON CONFLICT ON CONSTRAINT entries_pkey DO NOTHING;
+        IF (SELECT count(*) FROM limiter.entries AS e WHERE e.fleet = for_fleet AND e.list = of_list) > most THEN
+            RAISE EXCEPTION 'the list is too long' USING ERRCODE = 'LF001';
+        END IF;
+    END IF;
+    -- Nothing is noted before the list is complete: hosts keep what they have until then.
+    IF taken AND is_last THEN
+        UPDATE limiter.revisions AS r SET revision = greatest(r.revision + 1, now_us),
+            born = CASE r.born WHEN 0 THEN now_us ELSE r.born END,
+            restored = r.restored || jsonb_build_object(of_list, known)
+        WHERE r.fleet = for_fleet;
     END IF;
     RETURN NEXT;
 END
 $$;
 
 -- Reads the prefixes of a list after one, in their order, at most so many. Answers with the time, the revision, the
--- prefixes, and for each a value in JSON. Leaves out what limiter does not write.
+-- birth of the lists, the prefixes, and for each a value in JSON. Leaves out what limiter does not write.
 -- Fails (LF001) if the list is too long.
 CREATE OR REPLACE FUNCTION limiter.part(
     for_fleet text, of_list text, after text, at_once bigint, most bigint
-) RETURNS TABLE (now_us bigint, revision bigint, prefixes text[], contents text[])
+) RETURNS TABLE (now_us bigint, revision bigint, born bigint, prefixes text[], contents text[])
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET lock_timeout = '800ms'
 AS $$
 BEGIN
     -- Before the entries: a change in between is then read again.
-    revision := coalesce((SELECT r.revision FROM limiter.revisions AS r WHERE r.fleet = for_fleet), 0);
+    SELECT r.revision, r.born INTO revision, born FROM limiter.revisions AS r WHERE r.fleet = for_fleet;
+    revision := coalesce(revision, 0);
+    born := coalesce(born, 0);
     IF after = '' AND (
         SELECT count(*) FROM limiter.entries AS e WHERE e.fleet = for_fleet AND e.list = of_list) > most
     THEN
@@ -323,5 +376,6 @@ REVOKE ALL ON SCHEMA limiter FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA limiter FROM PUBLIC, limiter_agent;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA limiter FROM PUBLIC, limiter_agent;
 GRANT USAGE ON SCHEMA limiter TO limiter_agent;
-GRANT EXECUTE ON FUNCTION limiter.version, limiter.exchange, limiter.heartbeat, limiter.edit, limiter.part
+GRANT EXECUTE ON FUNCTION limiter.version, limiter.exchange, limiter.heartbeat, limiter.edit, limiter.part,
+    limiter.restore
     TO limiter_agent;

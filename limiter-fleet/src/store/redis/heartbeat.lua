@@ -1,10 +1,11 @@
 -- Stores a member's heartbeat with its limits. Answers with the live members and their limits.
 --
--- KEYS: the members; the limits; the revision of the lists.
+-- KEYS: the members; the limits; the record of all lists; then the lists that the member shares. Each heartbeat reads
+--       their lengths: a server that evicts keys takes those first that nobody reads.
 -- ARGV: maximum age of a live member's heartbeat (us); maximum members kept; maximum limits kept; the member; its
 --       limits.
--- Answer: number of live members; age of the oldest heartbeat among them (us); revision; their limits, without entries
---         longer than a member writes.
+-- Answer: number of live members; age of the oldest heartbeat among them (us); revision; 1 if a list is shorter than
+--         its recorded length; their limits, without entries longer than a member writes.
 local FORGOTTEN = 60000000
 -- Entries further in the future are removed: the store's clock went back, or they are forged. Live members send again.
 local AHEAD = 1000000
@@ -39,13 +40,31 @@ keep(KEYS[2], 5, #ARGV, since, ARGV[3])
 local alive = call('ZCOUNT', KEYS[1], since, '+inf')
 local oldest = call('ZRANGEBYSCORE', KEYS[1], since, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
 local age = oldest and now - oldest or 0
-local revision = call('MGET', KEYS[3])[1]
-revision = revision and #revision <= 16 and string.find(revision, '^%d+$') and tonumber(revision) or 0
 
-local answer = { alive, math.max(age, 0), revision, {} }
+local function number(text)
+  return text and #text <= 16 and string.find(text, '^%d+$') and tonumber(text) or 0
+end
+local function is_hash(key)
+  local kind = call('TYPE', key)
+  kind = kind.ok or kind
+  return kind == 'hash' or kind == 'none'
+end
+local fields = { 'revision' }
+for i = 4, #KEYS do
+  fields[i - 2] = 'n:' .. string.match(KEYS[i], ':list:(.*)$')
+end
+local record = is_hash(KEYS[3]) and call('HMGET', KEYS[3], unpack(fields)) or {}
+local short = 0
+for i = 4, #KEYS do
+  if is_hash(KEYS[i]) and call('HLEN', KEYS[i]) < number(record[i - 2]) then
+    short = 1
+  end
+end
+
+local answer = { alive, math.max(age, 0), number(record[1]), short, {} }
 for _, held in ipairs(call('ZRANGEBYSCORE', KEYS[2], since, '+inf')) do
   if #held <= LONGEST then
-    table.insert(answer[4], held)
+    table.insert(answer[5], held)
   end
 end
 return answer

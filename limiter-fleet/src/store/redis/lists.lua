@@ -1,20 +1,26 @@
 -- Reads a part of a list.
 --
--- KEYS: the revision of all lists; the list.
+-- KEYS: the record of all lists; the list.
 -- ARGV: maximum prefixes of a list; the place where the part begins ('0': the beginning); prefixes per part (about).
--- Answer: the store's time (us); revision; number of prefixes on the list (-1: the key is not a list); the place of the
---         next part ('0': there is none); and prefix, value, prefix, value..., without entries longer than limiter
---         writes. link.rs derives the longest reply from this.
+-- Answer: the store's time (us); revision; birth of all lists; the list's recorded length; number of prefixes on the list
+--         (-1: the key is not a list); the place of the next part ('0': there is none); and prefix, value, prefix,
+--         value..., without entries longer than limiter writes. socket.rs derives the longest reply from this.
 local PREFIX, VALUE = 43, 320
 local call = redis.call
 local time = call('TIME')
-local revision = call('MGET', KEYS[1])[1]
-revision = revision and #revision <= 16 and string.find(revision, '^%d+$') and tonumber(revision) or 0
+local function number(text)
+  return text and #text <= 16 and string.find(text, '^%d+$') and tonumber(text) or 0
+end
+local function is_hash(key)
+  local kind = call('TYPE', key)
+  kind = kind.ok or kind
+  return kind == 'hash' or kind == 'none'
+end
+local name = 'n:' .. string.match(KEYS[2], ':list:(.*)$')
+local record = is_hash(KEYS[1]) and call('HMGET', KEYS[1], 'revision', 'born', name) or {}
 
-local kind = call('TYPE', KEYS[2])
-kind = kind.ok or kind
 local length, place, list = -1, '0', {}
-if kind == 'hash' or kind == 'none' then
+if is_hash(KEYS[2]) then
   length = call('HLEN', KEYS[2])
   if length <= tonumber(ARGV[1]) then
     local part = call('HSCAN', KEYS[2], ARGV[2], 'COUNT', ARGV[3])
@@ -28,4 +34,6 @@ if kind == 'hash' or kind == 'none' then
     end
   end
 end
-return { time[1] * 1000000 + time[2], revision, length, place, list }
+return {
+  time[1] * 1000000 + time[2], number(record[1]), number(record[2]), number(record[3]), length, place, list,
+}

@@ -14,7 +14,7 @@ use self::link::Link;
 use super::{
     engine::{
         Alive, Changed, Charges, Engine, Heartbeat, LIMITS, ListEdit, MEMBERS, PREFIXES, Part,
-        READ_AT_ONCE, StoredRecord, Terms, Written, list_full,
+        READ_AT_ONCE, Restoration, StoredRecord, Terms, Written, list_full,
     },
     error::{Error, Fault},
     options::Target,
@@ -24,6 +24,7 @@ const EXCHANGE: &str = include_str!("exchange.lua");
 const HEARTBEAT: &str = include_str!("heartbeat.lua");
 const EDIT: &str = include_str!("edit.lua");
 const PART: &str = include_str!("lists.lua");
+const RESTORE: &str = include_str!("restore.lua");
 
 /// The oldest major version with the needed script functions.
 const OLDEST: u32 = 7;
@@ -31,6 +32,8 @@ const OLDEST: u32 = 7;
 pub(super) struct Redis {
     target: Arc<Target>,
     link: Link,
+    /// A policy by which the server may evict the lists.
+    evicts: Option<String>,
 }
 
 impl Redis {
@@ -38,9 +41,19 @@ impl Redis {
     pub async fn connect(target: &Arc<Target>, info: &ConnectionInfo) -> Result<Self, Error> {
         let link = within_timeout(target, Link::new(target, info)).await?;
         let target = Arc::clone(target);
-        let redis = Self { target, link };
-        let info: String = redis.ask(redis::cmd("INFO").arg("server")).await?;
-        check(&redis.target, &info).map_err(|fault| redis.target.error(fault))?;
+        let mut redis = Self {
+            target,
+            link,
+            evicts: None,
+        };
+        let info: String = redis.ask(&redis::cmd("INFO")).await?;
+        let info = Info(&info);
+        info.check(&redis.target)
+            .map_err(|fault| redis.target.error(fault))?;
+        let policy = info.field("maxmemory_policy").unwrap_or_default();
+        redis.evicts = policy
+            .starts_with("allkeys")
+            .then(|| redis.target.quoted(policy));
         Ok(redis)
     }
 
@@ -91,49 +104,94 @@ impl Engine for Redis {
     }
 
     async fn heartbeat(&self, heartbeat: &Heartbeat<'_>) -> Result<Alive, Error> {
-        let keys = ["members", "limits", "revision"].map(|name| key(heartbeat.fleet, name));
+        let keys = ["members", "limits", "lists"].map(|name| key(heartbeat.fleet, name));
+        let lists = heartbeat.lists.iter();
+        let lists = lists.map(|list| list_key(heartbeat.fleet, list));
+        let keys: Vec<_> = keys.into_iter().chain(lists).collect();
         let member = format!("{:016x} {}", heartbeat.member, heartbeat.label);
         let arguments = (heartbeat.alive, MEMBERS, LIMITS, member, &heartbeat.held);
-        let (hosts, oldest, revision, held) = self.call(HEARTBEAT, &keys, arguments).await?;
+        let answer = self.call(HEARTBEAT, &keys, arguments).await?;
+        let (hosts, oldest, revision, is_short, held) = answer;
         Ok(Alive {
             hosts,
             oldest,
             revision,
+            is_short,
             held,
         })
     }
 
     async fn edit(&self, edit: &ListEdit<'_>) -> Result<Changed, Error> {
-        let keys = [list_key(edit.fleet, edit.list), key(edit.fleet, "revision")];
+        let keys = [list_key(edit.fleet, edit.list), key(edit.fleet, "lists")];
         let (author, lasts) = match edit.add {
             Some(add) => (serde_json::json!(add.author).to_string(), add.lasts),
             None => (String::new(), None),
         };
         let lasts = lasts.map_or_else(String::new, |lasts| lasts.to_string());
-        let arguments = (PREFIXES, author, lasts, &edit.prefixes);
+        let arguments = (PREFIXES, edit.born, author, lasts, &edit.prefixes);
         let (status, prefixes, revision) = self.call(EDIT, &keys, arguments).await?;
         match status {
             0 => Ok(Changed { prefixes, revision }),
             1 => Err(list_full(edit.list)),
             2 => Err(no_list(edit.list, &keys[0])),
+            3 => Err(Error::Lost),
             _ => Err(self.target.invalid("an edit without a status")),
         }
     }
 
+    async fn restore(&self, restoration: &Restoration<'_>) -> Result<bool, Error> {
+        let Restoration {
+            fleet,
+            list,
+            known,
+            is_last,
+            entries,
+        } = restoration;
+        let keys = [list_key(fleet, list), key(fleet, "lists")];
+        let entries = entries.iter().flat_map(|lost| {
+            [
+                lost.prefix.clone(),
+                serde_json::json!(lost.author).to_string(),
+                lost.age.to_string(),
+                lost.left.map_or_else(String::new, |left| left.to_string()),
+            ]
+        });
+        let entries: Vec<_> = entries.collect();
+        let arguments = (PREFIXES, *known, u8::from(*is_last), entries);
+        match self.call::<u64>(RESTORE, &keys, arguments).await? {
+            0 => Ok(true),
+            1 => Err(list_full(list)),
+            2 => Err(no_list(list, &keys[0])),
+            3 => Ok(false),
+            _ => Err(self.target.invalid("an edit without a status")),
+        }
+    }
+
+    fn warning(&self) -> Option<String> {
+        let policy = self.evicts.as_ref()?;
+        Some(format!(
+            "the store at {} may evict the fleet's lists when its memory is full (maxmemory-policy {policy}), and hosts that start then do not get them: set maxmemory-policy to volatile-ttl",
+            self.target.at
+        ))
+    }
+
     async fn part(&self, fleet: &str, list: &str, place: Option<&str>) -> Result<Part, Error> {
-        let keys = [key(fleet, "revision"), list_key(fleet, list)];
-        type Answer = (u64, u64, i64, String, Vec<(Vec<u8>, Vec<u8>)>);
+        let keys = [key(fleet, "lists"), list_key(fleet, list)];
+        type Answer = (u64, u64, u64, u64, i64, String, Vec<(Vec<u8>, Vec<u8>)>);
         let arguments = (PREFIXES, place.unwrap_or("0"), READ_AT_ONCE);
-        let (now, revision, length, next, prefixes): Answer =
-            self.call(PART, &keys, arguments).await?;
-        match usize::try_from(length) {
-            Err(_) => return Err(no_list(list, &keys[1])),
-            Ok(length) if length > PREFIXES => return Err(list_full(list)),
-            Ok(_) => {}
+        let answer: Answer = self.call(PART, &keys, arguments).await?;
+        let (now, revision, born, recorded, length, next, prefixes) = answer;
+        let Ok(length) = u64::try_from(length) else {
+            return Err(no_list(list, &keys[1]));
+        };
+        if length > PREFIXES as u64 {
+            return Err(list_full(list));
         }
         Ok(Part {
             now,
             revision,
+            born,
+            is_short: length < recorded,
             next: Some(next).filter(|next| next != "0"),
             prefixes: prefixes
                 .into_iter()
@@ -179,29 +237,33 @@ async fn within_timeout<T>(
     target.within_timeout(answer).await
 }
 
-/// Reads `INFO server`.
-/// Fails if the server cannot be a store.
-fn check(target: &Target, info: &str) -> Result<(), Fault> {
-    let field = |name: &str| {
-        info.lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
-            .map(str::trim)
-    };
-    let not = |program: String| Err(Fault::NotAStore(program));
-    let Some(version) = field("redis_version") else {
-        return not("not a Redis".to_owned());
-    };
-    let major = version
-        .split('.')
-        .next()
-        .and_then(|major| major.parse().ok());
-    if major.is_none_or(|major: u32| major < OLDEST) {
-        return not(format!("Redis {}", target.quoted(version)));
+/// The answer to `INFO`.
+struct Info<'a>(&'a str);
+
+impl Info<'_> {
+    fn field(&self, name: &str) -> Option<&str> {
+        let mut fields = self.0.lines();
+        let value = fields.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        value.map(str::trim)
     }
-    // Valkey uses another name.
-    match field("redis_mode").or(field("server_mode")) {
-        Some(mode @ ("sentinel" | "cluster")) => not(format!("a {mode}")),
-        _ => Ok(()),
+
+    /// Fails if the server cannot be a store.
+    fn check(&self, target: &Target) -> Result<(), Fault> {
+        let not = |program: String| Err(Fault::NotAStore(program));
+        let Some(version) = self.field("redis_version") else {
+            return not("not a Redis".to_owned());
+        };
+        let major = version.split('.').next();
+        let major = major.and_then(|major| major.parse().ok());
+        if major.is_none_or(|major: u32| major < OLDEST) {
+            return not(format!("Redis {}", target.quoted(version)));
+        }
+        // Valkey and Redict have other names.
+        let modes = ["redis_mode", "server_mode", "redict_mode"];
+        match modes.iter().find_map(|name| self.field(name)) {
+            Some(mode @ ("sentinel" | "cluster")) => not(format!("a {mode}")),
+            _ => Ok(()),
+        }
     }
 }
 
