@@ -42,6 +42,7 @@ pub mod redis;
 pub mod scenario;
 pub mod schema;
 pub mod screen;
+pub mod sentinel;
 pub mod service;
 pub mod steps;
 pub mod store;

@@ -29,6 +29,8 @@ pub struct Setup<'h> {
     pub password: Option<String>,
     /// Its certificates: with them, it listens with TLS only.
     pub tls: Option<PathBuf>,
+    /// Whether it demands certificates of its clients.
+    pub demands_certificates: bool,
     /// Initial text of its configuration file. The file also sets the address, and the store can rewrite it.
     pub file: Option<String>,
 }
@@ -76,7 +78,7 @@ fn in_path(name: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
 }
 
-fn server() -> Command {
+pub(crate) fn server() -> Command {
     let [server, twin] = names();
     if in_path(server) {
         return Command::new(server);
@@ -106,6 +108,11 @@ impl<'h> Redis<'h> {
             Some(_) => 6379,
             None => free_port(),
         };
+        Self::at(port, setup)
+    }
+
+    /// Starts a store at a port, and waits until it answers.
+    pub fn at(port: u16, setup: Setup<'h>) -> Self {
         let mut redis = Self {
             setup,
             folder: tempfile::tempdir().unwrap(),
@@ -219,7 +226,12 @@ impl<'h> Redis<'h> {
         match &self.setup.tls {
             Some(tls) => {
                 command.args(["--port", "0", "--tls-port", &port]);
-                command.args(["--tls-auth-clients", "no"]);
+                let demands = if self.setup.demands_certificates {
+                    "yes"
+                } else {
+                    "no"
+                };
+                command.args(["--tls-auth-clients", demands]);
                 command.arg("--tls-ca-cert-file").arg(tls.join("ca.pem"));
                 command.arg("--tls-cert-file").arg(tls.join("host.pem"));
                 command.arg("--tls-key-file").arg(tls.join("host.key"));
@@ -355,6 +367,13 @@ impl Drop for Redis<'_> {
     }
 }
 
+/// The answer of `redis-cli` to a command, from the server at a port.
+pub(crate) fn try_cli(port: u16, command: &[&str]) -> String {
+    let mut cli = Command::new("redis-cli");
+    let output = cli.args(["-p", &port.to_string()]).args(command).output();
+    String::from_utf8_lossy(&output.unwrap().stdout).into_owned()
+}
+
 /// A port that was free a moment ago. The kernel gives none of these to a connection of another test meanwhile
 /// (`net.ipv4.ip_local_port_range`).
 pub fn free_port() -> u16 {
@@ -367,7 +386,7 @@ pub fn free_port() -> u16 {
 }
 
 /// Makes a certificate authority (`ca.pem`), certificate and key for `address` (`host.pem`, `host.key`), and an unknown
-/// authority (`other.pem`), in a folder.
+/// authority (`other.pem`), in a folder. And a certificate of X.509 version 1 for that key (`old.pem`).
 pub fn certificates(address: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let openssl = |arguments: &str| {
@@ -390,6 +409,7 @@ pub fn certificates(address: &str) -> TempDir {
     openssl(
         "x509 -req -in host.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile extension -out host.pem",
     );
+    openssl("x509 -req -in host.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -out old.pem");
     folder
 }
 

@@ -37,13 +37,14 @@ struct Trouble {
     reported: Vec<Kind>,
 }
 
-/// The kind of an error, with all kinds of faults apart.
-type Kind = Option<Discriminant<Fault>>;
+/// The kind of an error, with all kinds of faults of each server apart.
+type Kind = Vec<Discriminant<Fault>>;
 
 fn kind(error: &Error) -> Kind {
     match error {
-        Error::At(_, fault) => Some(discriminant(fault)),
-        _ => None,
+        Error::At(_, fault) => vec![discriminant(fault)],
+        Error::Servers(errors) => errors.iter().flat_map(kind).collect(),
+        _ => Vec::new(),
     }
 }
 
@@ -73,7 +74,8 @@ impl Connection {
         let target = Arc::clone(&self.target);
         Some(async move {
             let store = Store::connect(&target).await?;
-            Ok((store, target.addresses().await))
+            let addresses = store.addresses().await;
+            Ok((store, addresses))
         })
     }
 

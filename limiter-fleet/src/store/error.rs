@@ -7,11 +7,11 @@ use std::time::Duration;
 pub enum Error {
     /// The address is not valid. It is not repeated, because it may contain a password.
     #[error(
-        "the store's address is invalid ({0}): write redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE], rediss:// with TLS, unix:///PATH, or postgres://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE[?sslmode=verify-full]; write [2001:db8::1] for an IPv6 address, and %XX for a special character of a password"
+        "the store's address is invalid ({0}): write redis://[USER[:PASSWORD]@]HOST[:PORT][,HOST...][/DATABASE], rediss:// with TLS, redis+sentinel://...HOST[,HOST...]/NAME[/DATABASE], unix:///PATH, or postgres://[USER[:PASSWORD]@]HOST[:PORT][,HOST...]/DATABASE[?sslmode=verify-full]; write [2001:db8::1] for an IPv6 address, and %XX for a special character of a password"
     )]
-    Address(&'static str),
+    Address(String),
     /// A certificate is not valid.
-    #[error("{0}: check --ca, which names a file in PEM format")]
+    #[error("{0}: check --ca, --cert and --key, which name files in PEM format")]
     Certificates(String),
     /// A name has characters that keys in the store cannot have.
     #[error("'{0}' is not a name: write 1 to 64 letters, digits, '-', '_' or '.'")]
@@ -32,6 +32,9 @@ pub enum Error {
     /// The store at this address cannot be reached, or refuses.
     #[error("the store at {0} {1}")]
     At(String, Fault),
+    /// None of the servers of the store can be used. Has the error of each.
+    #[error("{}", joined(.0))]
+    Servers(Vec<Error>),
 }
 
 /// A fault of a store.
@@ -52,11 +55,19 @@ pub enum Fault {
         "has not answered within {0:?}: check its address, that it runs and is not overloaded, that a firewall lets this host through, and whether it speaks TLS (rediss://, sslmode=verify-full)"
     )]
     Timeout(Duration),
-    /// User or password is wrong, or the store accepts no other hosts. The client cannot tell these apart.
+    /// The server rejects the user, the password or the host. Fields: its words, and what to do.
+    #[error("rejects this user or host: {0}: {1}")]
+    Denied(String, &'static str),
+    /// TLS fails because of this host's certificate.
     #[error(
-        "rejects the user or the password: check --password-file, and on the store `ACL LIST` or pg_hba.conf; without a password of its own (requirepass), Redis rejects all other hosts"
+        "does not accept this host without a certificate that it trusts ({0}): give one by --cert and --key (sslcert and sslkey in a URL of PostgreSQL), or let Redis do without (tls-auth-clients no)"
     )]
-    Denied,
+    Certificate(String),
+    /// The server has no room for another connection.
+    #[error(
+        "has too many connections: {0}: raise maxclients (Redis), max_connections (PostgreSQL) or the limit of its pooler"
+    )]
+    Crowded(String),
     /// The user lacks a right.
     #[error("denies this user a right that a fleet needs: {0}: grant the rights of docs/fleet.md")]
     Forbidden(String),
@@ -71,8 +82,13 @@ pub enum Fault {
     )]
     Full,
     /// The server is a replica.
-    #[error("is a replica, which accepts no writes: name its primary")]
+    #[error("is a replica, which accepts no writes: name its primary too, or wait for a failover")]
     Replica,
+    /// The transactions of this user only read.
+    #[error(
+        "accepts no writes from this user: {0}: switch default_transaction_read_only off for the role and the database, or name the primary"
+    )]
+    ReadOnly(String),
     /// The answer is not valid for the request.
     #[error("sent an invalid answer ({0}): check what runs at this address")]
     Invalid(String),
@@ -81,10 +97,40 @@ pub enum Fault {
     Refused(String),
 }
 
+/// True if these are words of TLS about a certificate of this host: it is missing, or not trusted.
+pub(super) fn is_of_certificate(why: &str) -> bool {
+    const ALERTS: [&str; 5] = [
+        "BadCertificate",
+        "CertificateExpired",
+        "CertificateRequired",
+        "CertificateUnknown",
+        "UnknownCA",
+    ];
+    let alert = why.split("received fatal alert: ").nth(1);
+    alert.is_some_and(|alert| ALERTS.iter().any(|name| alert.starts_with(name)))
+}
+
+fn joined(errors: &[Error]) -> String {
+    let errors = errors.iter().map(ToString::to_string);
+    errors.collect::<Vec<_>>().join("; ")
+}
+
 impl Error {
     /// Returns true if the connection cannot be used any more.
     pub fn is_of_the_connection(&self) -> bool {
         use Fault::{Forbidden, Full, Refused};
-        matches!(self, Self::At(_, fault) if !matches!(fault, Forbidden(_) | Full | Refused(_)))
+        match self {
+            Self::At(_, fault) => !matches!(fault, Forbidden(_) | Full | Refused(_)),
+            Self::Servers(_) => true,
+            _ => false,
+        }
+    }
+
+    /// The error as that of one server.
+    pub(super) fn of_server(self, server: String) -> Self {
+        match self {
+            Self::At(_, fault) => Self::At(server, fault),
+            error => error,
+        }
     }
 }

@@ -12,13 +12,20 @@ mod names;
 mod options;
 mod postgres;
 mod redis;
+mod servers;
 mod socket;
 mod stored_lists;
 mod stored_prefix;
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
-use self::{address::Address, engine::Engine, postgres::Postgres, redis::Redis};
+use self::{
+    address::Kind,
+    engine::Engine,
+    postgres::Postgres,
+    redis::{Redis, sentinel},
+};
+pub use address::client_files;
 pub use engine::{Changed, LIMITS, MEMBERS, PREFIXES};
 pub use error::{Error, Fault};
 pub use heartbeat::Beat;
@@ -31,19 +38,45 @@ pub use stored_prefix::StoredPrefix;
 #[derive(Clone)]
 pub struct Store {
     target: Arc<Target>,
+    /// The address of the server that is used; none for a Unix socket.
+    peer: Option<IpAddr>,
     engine: Arc<dyn Engine>,
 }
 
 impl Store {
-    /// Connects once, and checks that the server is a store.
-    /// Fails if the server cannot be reached, refuses this host, or is not a store.
+    /// Connects once to the first server that is a store.
+    /// Fails if no server can be reached, accepts this host, and is a store.
     pub async fn connect(target: &Arc<Target>) -> Result<Self, Error> {
-        let engine: Arc<dyn Engine> = match &target.address {
-            Address::Redis(info) => Arc::new(Redis::connect(target, info).await?),
-            Address::Postgres(config) => Arc::new(Postgres::connect(target, config).await?),
+        let servers = &target.address.servers;
+        let (engine, peer): (Arc<dyn Engine>, _) = match &target.address.kind {
+            Kind::Redis(settings) => {
+                let (redis, peer) = Redis::connect(target, settings, servers).await?;
+                (Arc::new(redis), peer)
+            }
+            Kind::Sentinel(settings, name) => {
+                let primary = sentinel::primary(target, settings, servers, name).await?;
+                let (redis, peer) = Redis::connect(target, settings, &[primary]).await?;
+                (Arc::new(redis), peer)
+            }
+            Kind::Postgres(config) => {
+                let (postgres, peer) = Postgres::connect(target, config, servers).await?;
+                (Arc::new(postgres), peer)
+            }
         };
-        let target = Arc::clone(target);
-        Ok(Self { target, engine })
+        Ok(Self {
+            target: Arc::clone(target),
+            peer: peer.map(|peer| peer.ip().to_canonical()),
+            engine,
+        })
+    }
+
+    /// The IP addresses of the store: of the server that is used, and of those that the URL names.
+    pub async fn addresses(&self) -> Vec<IpAddr> {
+        let mut addresses = self.target.addresses().await;
+        addresses.extend(self.peer);
+        addresses.sort_unstable();
+        addresses.dedup();
+        addresses
     }
 
     /// A line about settings of the server that endanger the fleet's data.

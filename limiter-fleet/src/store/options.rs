@@ -4,24 +4,28 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use rustls::{
     ClientConfig, RootCertStore,
-    pki_types::{CertificateDer, pem::PemObject},
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
 
 use super::{
-    address::Address,
+    address::{Address, Place},
     error::{Error, Fault},
 };
 
 /// The options as the operator has written them. Not `Debug`: address and password must not be in a log.
 #[derive(Clone)]
 pub struct Options {
-    /// Address: `redis://`, `rediss://` (TLS), `unix://` or `postgres://`, with user, password, port and database if
-    /// needed.
+    /// Address: `redis://`, `rediss://` (TLS), `redis+sentinel://`, `unix://` or `postgres://`, with user, password, ports
+    /// and database if needed.
     pub url: String,
     /// The password, if it is not part of the address.
     pub password: Option<Vec<u8>>,
     /// The trusted CA certificates (PEM); without them, the system's.
     pub ca: Option<Vec<u8>>,
+    /// The certificate of this host (PEM), with those between it and its authority.
+    pub cert: Option<Vec<u8>>,
+    /// The private key of the certificate (PEM).
+    pub key: Option<Vec<u8>>,
     /// Timeout for a connection, and for an answer.
     pub timeout: Duration,
 }
@@ -33,6 +37,8 @@ impl Options {
             url: url.to_owned(),
             password: None,
             ca: None,
+            cert: None,
+            key: None,
             timeout: Duration::from_secs(1),
         }
     }
@@ -52,8 +58,8 @@ impl Target {
     /// Fails if the address or a certificate is not valid.
     pub fn read(options: &Options) -> Result<Arc<Self>, Error> {
         let password = options.password.as_deref().map(str::from_utf8).transpose();
-        let password =
-            password.map_err(|_| Error::Address("the password in the file is not UTF-8"))?;
+        let password = password
+            .map_err(|_| Error::Address("the password in the file is not UTF-8".to_owned()))?;
         let password = password.map(|password| password.trim_end_matches(['\r', '\n']));
         let address = Address::read(&options.url, password)?;
         let target = Self {
@@ -61,8 +67,10 @@ impl Target {
             address,
             options: options.clone(),
         };
-        if !target.address.is_tls() && options.ca.is_some() {
-            return Err(Error::Address("certificates are given, but it has no TLS"));
+        let files = [&options.ca, &options.cert, &options.key];
+        if !target.address.is_tls && files.into_iter().any(Option::is_some) {
+            let why = "certificates are given, but it has no TLS";
+            return Err(Error::Address(why.to_owned()));
         }
         target.tls().map_err(Error::Certificates)?;
         Ok(Arc::new(target))
@@ -82,11 +90,27 @@ impl Target {
             if trusted.is_empty() {
                 return Err("the CA file has no certificate".to_owned());
             }
-        } else if self.address.is_tls() {
+        } else if self.address.is_tls {
             trusted.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         }
         let config = ClientConfig::builder().with_root_certificates(trusted);
-        Ok(config.with_no_client_auth())
+        let (cert, key) = match (&self.options.cert, &self.options.key) {
+            (None, None) => return Ok(config.with_no_client_auth()),
+            (Some(cert), Some(key)) => (cert, key),
+            _ => return Err("a certificate needs its key, and a key its certificate".to_owned()),
+        };
+        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(cert).collect();
+        let chain = chain.map_err(|error| format!("the certificate: {error}"))?;
+        if chain.is_empty() {
+            return Err("the file of the certificate has none".to_owned());
+        }
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| {
+            "the file of the key has no private key that is not encrypted".to_owned()
+        })?;
+        let config = config.with_client_auth_cert(chain, key);
+        config.map_err(|error| {
+            format!("the certificate cannot be used with its key ({error}): it must be of X.509 version 3, and made for this key")
+        })
     }
 
     pub(super) fn error(&self, fault: Fault) -> Error {
@@ -112,16 +136,18 @@ impl Target {
     }
 
     /// The IP addresses of the store's host; none for a socket, or if the name cannot be resolved at present.
-    pub async fn addresses(&self) -> Vec<IpAddr> {
+    pub(super) async fn addresses(&self) -> Vec<IpAddr> {
         const PATIENCE: Duration = Duration::from_secs(2);
         let mut addresses = Vec::new();
-        for host in self.address.places().0 {
+        for place in &self.address.servers {
+            let Place::Tcp(host, port) = place else {
+                continue;
+            };
+            let host = (&**host, *port);
             let found = tokio::time::timeout(PATIENCE, tokio::net::lookup_host(host)).await;
             let found = found.into_iter().flatten().flatten();
             addresses.extend(found.map(|socket| socket.ip().to_canonical()));
         }
-        addresses.sort_unstable();
-        addresses.dedup();
         addresses
     }
 

@@ -5,20 +5,15 @@
 
 use std::{
     io,
-    net::SocketAddr,
     pin::Pin,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
     task::{Context, Poll, ready},
 };
 
-use futures_util::future::select_ok;
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::{TcpStream, lookup_host},
-};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Maximum bytes of a reply. The longest is a part of a list: `stored_lists.rs` asks for 500 prefixes of at most 375 bytes.
 const REPLY: usize = 256 << 10;
@@ -26,31 +21,39 @@ const REPLY: usize = 256 << 10;
 /// The reason why a reply is refused.
 pub(super) const TOO_LONG: &str = "a reply that is too long";
 
-/// Connects to the address of the name that answers first.
-pub(super) async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
-    let addresses: Vec<SocketAddr> = lookup_host((host, port)).await?.collect();
-    if addresses.is_empty() {
-        return Err(io::Error::other("failed to lookup address: there is none"));
-    }
-    let addresses = addresses.into_iter();
-    let tries = addresses.map(|address| Box::pin(TcpStream::connect(address)));
-    let (stream, _) = select_ok(tries).await?;
-    stream.set_nodelay(true)?;
-    Ok(stream)
-}
-
 #[derive(Default)]
 pub(super) struct Traffic {
     /// Number of requests without a reply.
     requests: AtomicUsize,
     /// Bytes received since the last complete reply.
     received: AtomicUsize,
+    /// The beginning of the last reply, if it is an error of Redis.
+    error: Mutex<Option<String>>,
 }
 
 impl Traffic {
     pub fn ask(&self) -> Request<'_> {
         self.requests.fetch_add(1, Relaxed);
         Request(self)
+    }
+
+    /// The error of Redis that came last. The client drops those that come before the first request, after which the
+    /// server closes the connection.
+    pub fn error(&self) -> Option<String> {
+        let error = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+        error.clone()
+    }
+
+    fn note(&self, reply: &[u8]) {
+        const LONGEST: usize = 400;
+        let line = reply.strip_prefix(b"-");
+        let line = line.and_then(|line| {
+            line[..line.len().min(LONGEST)]
+                .split(|byte| *byte == b'\r')
+                .next()
+        });
+        let line = line.map(|line| String::from_utf8_lossy(line).into_owned());
+        *self.error.lock().unwrap_or_else(PoisonError::into_inner) = line;
     }
 }
 
@@ -84,6 +87,9 @@ impl AsyncRead for Bounded {
         ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
         let read = buffer.filled().len() - before;
         let received = self.traffic.received.fetch_add(read, Relaxed) + read;
+        if received == read && read > 0 {
+            self.traffic.note(&buffer.filled()[before..]);
+        }
         if received > REPLY * self.traffic.requests.load(Relaxed).max(1) {
             return Poll::Ready(Err(io::Error::other(TOO_LONG)));
         }

@@ -26,7 +26,7 @@ fn password_comes_from_url_or_file_and_a_wrong_one_is_not_printed() {
         server.url_as("stranger", "falsch"),
         server.url().replace("://", "://edge@"),
     ] {
-        let error = expect_fault!(Fault::Denied, refused(&options(&url)));
+        let error = expect_fault!(Fault::Denied(..), refused(&options(&url)));
         let text = format!("{error} {error:?}");
         assert!(!text.contains("falsch"), "{text}");
     }
@@ -99,6 +99,31 @@ fn tls_works_only_with_the_right_certificates() {
         let error = expect_fault!(Fault::Unreachable(_), refused(&changed(url, ca)));
         assert!(error.to_string().contains("certificate"), "{error}");
     }
+    // The server demands a certificate of its clients, whose authority it knows.
+    let rules =
+        "local all all trust\nhostssl all all 127.0.0.1/32 scram-sha-256 clientcert=verify-ca\n";
+    std::fs::write(server.folder().join("data/pg_hba.conf"), rules).unwrap();
+    let ca = std::fs::read_to_string(folder.path().join("ca.pem")).unwrap();
+    std::fs::write(server.folder().join("ca.pem"), ca).unwrap();
+    let ca = server.folder().join("ca.pem");
+    server.sql(&format!(
+        "ALTER SYSTEM SET ssl_ca_file = '{}'",
+        ca.display()
+    ));
+    server.sql("SELECT pg_reload_conf()");
+    limiter_tests::eventually("a certificate is demanded", || {
+        let error = refused(&changed(&url, read("ca.pem"))).to_string();
+        error.contains("connection requires a valid client certificate") && error.contains("--cert")
+    });
+    let named = Options {
+        cert: read("host.pem"),
+        key: read("host.key"),
+        ..changed(
+            &format!("{url}&sslcert=/host.pem&sslkey=/host.key"),
+            read("ca.pem"),
+        )
+    };
+    assert_eq!(try_connect(&named).unwrap().totals(2, &[(1, 1)]), [2]);
     let plain = Server::start();
     Client::of(&plain);
     let asks = format!("{}?sslmode=verify-full", plain.agent_url());
@@ -110,6 +135,54 @@ fn tls_works_only_with_the_right_certificates() {
         error.to_string().contains("does not support TLS"),
         "{error}"
     );
+}
+
+/// The server's words are in the message, with what to do.
+#[test]
+fn messages_say_what_the_server_said() {
+    let (server, mut store) = store!();
+    let says = |url: &str, words: [&str; 2]| {
+        let error = refused(&options(url)).to_string();
+        assert!(words.iter().all(|words| error.contains(words)), "{error}");
+    };
+    let url = server.agent_url();
+    says(
+        &server.url_as("stranger", "x"),
+        ["28P01 password authentication failed", "VALID UNTIL"],
+    );
+    server.sql("ALTER ROLE edge CONNECTION LIMIT 1");
+    says(
+        &url,
+        ["53300 too many connections for role", "max_connections"],
+    );
+    server.sql("ALTER ROLE edge CONNECTION LIMIT -1");
+    server.sql("ALTER ROLE edge SET default_transaction_read_only = on");
+    says(
+        &url,
+        [
+            "transaction_read_only is on",
+            "default_transaction_read_only off",
+        ],
+    );
+    // A transaction that only reads, on a connection that is there.
+    server.sql("ALTER ROLE edge RESET default_transaction_read_only");
+    server
+        .sql("ALTER DATABASE edge SET default_transaction_read_only = on; SELECT pg_reload_conf()");
+    assert_eq!(
+        store.totals(1, &[(1, 1)]),
+        [1],
+        "connections keep their setting"
+    );
+    let hba = server.folder().join("data/pg_hba.conf");
+    let only = "local all all trust\nhostssl all all 127.0.0.1/32 scram-sha-256\n";
+    std::fs::write(hba, only).unwrap();
+    server.sql("SELECT pg_reload_conf()");
+    limiter_tests::eventually("the rules are read", || {
+        refused(&options(&url))
+            .to_string()
+            .contains("no pg_hba.conf entry")
+    });
+    says(&url, ["no encryption", "sslmode=verify-full"]);
 }
 
 /// The commands of docs/fleet.md make an empty server a store, and admit hosts with a password.
@@ -149,5 +222,5 @@ fn documented_commands_set_up_a_store() {
     let url = |user| format!("postgres://{user}@127.0.0.2:{}/edge", server.port);
     let mut store = try_connect(&options(&url("edge:PASSWORD"))).unwrap();
     assert_eq!(store.totals(1, &[(1, 1)]), [1]);
-    expect_fault!(Fault::Denied, refused(&options(&url("edge:other"))));
+    expect_fault!(Fault::Denied(..), refused(&options(&url("edge:other"))));
 }

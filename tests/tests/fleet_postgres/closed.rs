@@ -8,7 +8,7 @@ use limiter_tests::{
     proxy::{Moment, Proxy},
 };
 
-use super::{Asked, Server, expect_fault, options, round, store, try_connect};
+use super::{Client, Server, expect_fault, options, round, store, try_connect};
 
 /// Codes of errors that end a connection: shut down, idle for too long, an error of a pooler, too many connections, not
 /// allowed, an internal error.
@@ -59,12 +59,12 @@ fn every_last_message_at_every_moment_ends_the_connection() {
 fn idle_session_that_the_server_ends_is_made_again() {
     let (server, _store) = store!();
     server.sql("ALTER ROLE edge SET idle_session_timeout = '200ms'");
-    let mut store = Asked::of(&server);
+    let mut store = Client::of(&server);
     thread::sleep(Duration::from_millis(600));
     let error = expect_fault!(Fault::Closed(_), store.fails(1, &[(1, 1)]));
     assert!(error.to_string().contains("57P05"), "{error}");
     server.sql("ALTER ROLE edge RESET idle_session_timeout");
-    let mut store = Asked::of(&server);
+    let mut store = Client::of(&server);
     assert_eq!(store.totals(1, &[(1, 1)]), [1]);
     server.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'edge'");
     let error = expect_fault!(Fault::Closed(_), store.fails(2, &[(1, 1)]));
@@ -88,7 +88,7 @@ fn pooler_whose_server_was_killed_is_used_again() {
         let options = options(&pooler.url(&server.agent_url(), server.port));
         let mut store = Some(try_connect(&options).unwrap());
         let mut number = 0;
-        let mut totals = |store: &mut Asked| {
+        let mut totals = |store: &mut Client| {
             number += 1;
             store.try_exchange("edge", 1, &round(number, &[(1, 1)]))
         };

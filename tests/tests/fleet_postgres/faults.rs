@@ -152,7 +152,14 @@ fn replica_is_refused_until_it_is_promoted() {
         replica.sql("SELECT total FROM limiter.records") == "2"
     });
     server.stop();
-    let error = expect_fault!(Fault::Unreachable(_), store.fails(3, &[(1, 1)]));
+    let error = refused(&options(&both)).to_string();
+    let each = [
+        format!("{} is a replica", replica.port),
+        format!("{} cannot be reached", server.port),
+    ];
+    assert!(each.iter().all(|words| error.contains(words)), "{error}");
+    let lost = store.fails(3, &[(1, 1)]);
+    let error = expect_fault!(Fault::Unreachable(_) | Fault::Closed(_), lost);
     assert!(error.is_of_the_connection());
     replica.promote();
     let mut store = try_connect(&options(&both)).unwrap();
@@ -247,7 +254,7 @@ fn address_without_a_suitable_store_is_refused() {
     // A server without the schema, and one with another version.
     let server = Server::start();
     server.sql(
-        "CREATE OR REPLACE FUNCTION limiter.version() RETURNS integer LANGUAGE sql AS 'SELECT 2'",
+        "CREATE OR REPLACE FUNCTION limiter.version() RETURNS integer LANGUAGE sql AS 'SELECT 3'",
     );
     expect_fault!(Fault::NotAStore(..), refused(&options(&server.agent_url())));
     server.sql("DROP SCHEMA limiter CASCADE");

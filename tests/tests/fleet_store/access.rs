@@ -57,7 +57,7 @@ fn password_comes_from_url_or_file_and_a_wrong_one_is_not_printed() {
         redis.url_as("stranger", "falsch"),
         redis.socket_url(),
     ] {
-        let error = expect_fault!(Fault::Denied, refused(&options(&url)));
+        let error = expect_fault!(Fault::Denied(..), refused(&options(&url)));
         let text = format!("{error} {error:?}");
         assert!(!text.contains("falsch"), "{text}");
     }
@@ -147,8 +147,13 @@ fn documented_commands_set_up_a_store() {
         .collect();
     // After the first command, the store listens, but still refuses other hosts.
     say(&commands[0]);
-    let error = connect_as("edge:PASSWORD").unwrap_err();
+    let error = expect_fault!(Fault::Denied(..), connect_as("edge:PASSWORD").unwrap_err());
     assert!(error.is_of_the_connection(), "{error}");
+    let text = error.to_string();
+    assert!(
+        text.contains("running in protected mode") && text.contains("requirepass"),
+        "{text}"
+    );
     let text = say(&commands.join("\n"));
     let answers: Vec<_> = text.lines().filter(|line| !line.is_empty()).collect();
     assert_eq!(answers, ["OK"; 4]);
@@ -156,7 +161,7 @@ fn documented_commands_set_up_a_store() {
     redis.stop();
     redis.go_on();
     assert_eq!(connect_as("edge:PASSWORD").unwrap(), [1]);
-    expect_fault!(Fault::Denied, connect_as("edge:other").unwrap_err());
+    expect_fault!(Fault::Denied(..), connect_as("edge:other").unwrap_err());
 }
 
 /// It fails with another authority or another name.
@@ -207,5 +212,53 @@ fn tls_works_only_with_the_right_certificates() {
             url.starts_with("redis:") || text.contains("speaks TLS"),
             "{text}"
         );
+    }
+}
+
+/// Redis demands one by default if it has TLS. A certificate that cannot be used is refused before any connection.
+#[test]
+fn certificate_of_the_host_is_shown_where_it_is_demanded() {
+    need_redis!();
+    if !limiter_tests::need::program("access::certificate", "openssl") {
+        return;
+    }
+    let folder = certificates("127.0.0.1");
+    let read = |name: &str| Some(std::fs::read(folder.path().join(name)).unwrap());
+    let redis = Redis::start_as(Setup {
+        tls: Some(folder.path().to_owned()),
+        demands_certificates: true,
+        ..Setup::default()
+    });
+    let showing = |cert: Option<&str>, key: Option<&str>| Options {
+        ca: read("ca.pem"),
+        cert: cert.and_then(read),
+        key: key.and_then(read),
+        ..options(&redis.url())
+    };
+    let mut store = try_connect(&showing(Some("host.pem"), Some("host.key"))).unwrap();
+    assert_eq!(store.totals(1, &[(1, 1)]), [1]);
+    for (cert, key) in [(None, None), (Some("other.pem"), Some("other.key"))] {
+        let error = expect_fault!(Fault::Certificate(_), refused(&showing(cert, key)));
+        assert!(error.to_string().contains("--cert"), "{error}");
+    }
+    for (cert, key, words) in [
+        (Some("host.pem"), None, "a certificate needs its key"),
+        (None, Some("host.key"), "a certificate needs its key"),
+        (
+            Some("host.pem"),
+            Some("other.key"),
+            "cannot be used with its key",
+        ),
+        (
+            Some("old.pem"),
+            Some("host.key"),
+            "must be of X.509 version 3",
+        ),
+        (Some("host.key"), Some("host.key"), "has none"),
+        (Some("host.pem"), Some("host.pem"), "no private key"),
+    ] {
+        let error = Target::read(&showing(cert, key)).err().unwrap();
+        assert!(matches!(error, Error::Certificates(_)), "{error}");
+        assert!(error.to_string().contains(words), "{error}");
     }
 }

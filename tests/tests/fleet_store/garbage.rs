@@ -186,7 +186,7 @@ fn evicted_list_is_lost_and_not_empty() {
     let again = store.store.edit("edge", "deny", "host", read.born, &edit);
     let error = store.runtime.block_on(again).unwrap_err();
     assert!(matches!(error, Error::Lost), "{error}");
-    let warning = Asked::of(&redis).store.warning().unwrap();
+    let warning = Client::of(&redis).store.warning().unwrap();
     assert!(
         warning.contains("maxmemory-policy allkeys-random"),
         "{warning}"

@@ -106,7 +106,7 @@ fn lost_lists_are_put_back_once() {
     let edit = store.store.edit(FLEET, "deny", BY, born, &remove);
     let error = store.runtime.block_on(edit).unwrap_err();
     assert!(matches!(error, Error::Lost), "{error}");
-    let restore = |store: &mut Asked, known| {
+    let restore = |store: &mut Client, known| {
         let restored = store.store.restore(FLEET, known, &lost);
         store.runtime.block_on(restored).unwrap();
         let mut deny = store.deny();

@@ -1,16 +1,16 @@
 //! The connection to a server.
 
 use std::{
-    io,
+    net::SocketAddr,
     pin::pin,
     sync::{Arc, OnceLock},
     time::Duration,
 };
 
-use tokio::{net::UnixStream, task::JoinSet, time::sleep};
+use tokio::{task::JoinSet, time::sleep};
 use tokio_postgres::{
     Client, Row,
-    config::{Config, Host, SslMode},
+    config::Config,
     error::SqlState,
     tls::{MakeTlsConnect, NoTls, TlsConnect},
     types::{FromSql, ToSql, Type},
@@ -19,16 +19,18 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::fault;
 use crate::store::{
-    address::servers,
+    address::Place,
     error::{Error, Fault},
     options::Target,
-    socket::{Bounded, Stream, Traffic, tcp},
+    servers::{Socket, first},
+    socket::{Bounded, Stream, Traffic},
 };
 
 /// The version of the schema that this code needs.
 const VERSION: i32 = 2;
 
-const CHECK: &str = "SELECT pg_is_in_recovery(), limiter.version()";
+const CHECK: &str =
+    "SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::bool, limiter.version()";
 
 pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
@@ -44,41 +46,40 @@ pub struct Postgres {
 
 impl Postgres {
     /// Connects to the first primary among the servers, and checks it.
-    pub async fn connect(target: &Arc<Target>, config: &Config) -> Result<Self, Error> {
-        let mut refusal = target.invalid("no server");
-        for (host, port) in servers(config) {
-            match Self::connect_to(target, config, host, port).await {
-                Ok(postgres) => return Ok(postgres),
-                Err(error) => refusal = error,
-            }
-        }
-        Err(refusal)
-    }
-
-    async fn connect_to(
+    pub async fn connect(
         target: &Arc<Target>,
         config: &Config,
-        host: &Host,
-        port: u16,
+        servers: &[Place],
+    ) -> Result<(Self, Option<SocketAddr>), Error> {
+        let begin = async |socket: Socket, place: &Place| {
+            let peer = socket.peer;
+            let postgres = Self::over(target, config, socket.stream, place).await?;
+            Ok((postgres, peer))
+        };
+        first(target, servers, begin).await
+    }
+
+    async fn over(
+        target: &Arc<Target>,
+        config: &Config,
+        stream: Box<dyn Stream>,
+        place: &Place,
     ) -> Result<Self, Error> {
         let traffic = Arc::new(Traffic::default());
+        let bounded = Bounded {
+            stream,
+            traffic: Arc::clone(&traffic),
+        };
         let connecting = async {
-            let bounded = Bounded {
-                stream: open(host, port)
-                    .await
-                    .map_err(|error| Fault::Unreachable(target.quoted(&error.to_string())))?,
-                traffic: Arc::clone(&traffic),
-            };
-            if config.get_ssl_mode() == SslMode::Disable {
-                return begin(target, config, bounded, NoTls).await;
+            match place {
+                Place::Tcp(name, _) if target.address.is_tls => {
+                    let tls = target.tls().map_err(Fault::Unreachable)?;
+                    let mut tls = MakeRustlsConnect::new(tls);
+                    let Ok(tls) = MakeTlsConnect::<Bounded>::make_tls_connect(&mut tls, name);
+                    begin(target, config, bounded, tls).await
+                }
+                _ => begin(target, config, bounded, NoTls).await,
             }
-            let Host::Tcp(name) = host else {
-                return Err(Fault::Unreachable("a socket has no TLS".to_owned()));
-            };
-            let tls = target.tls().map_err(Fault::Unreachable)?;
-            let mut tls = MakeRustlsConnect::new(tls);
-            let Ok(tls) = MakeTlsConnect::<Bounded>::make_tls_connect(&mut tls, name);
-            begin(target, config, bounded, tls).await
         };
         let (client, driver, error) = target.within_timeout(connecting).await?;
         let postgres = Self {
@@ -100,7 +101,11 @@ impl Postgres {
         if self.read(row, 0)? {
             return Err(self.target.error(Fault::Replica));
         }
-        let version: i32 = self.read(row, 1)?;
+        if self.read(row, 1)? {
+            let why = "transaction_read_only is on".to_owned();
+            return Err(self.target.error(Fault::ReadOnly(why)));
+        }
+        let version: i32 = self.read(row, 2)?;
         if version != VERSION {
             let program = format!("a database with version {version} of limiter's schema");
             return Err(self.target.error(Fault::NotAStore(program)));
@@ -167,16 +172,6 @@ fn is_about_order(error: &tokio_postgres::Error) -> bool {
         &SqlState::T_R_DEADLOCK_DETECTED,
     ];
     error.code().is_some_and(|code| orders.contains(&code))
-}
-
-async fn open(host: &Host, port: u16) -> io::Result<Box<dyn Stream>> {
-    Ok(match host {
-        Host::Tcp(name) => Box::new(tcp(name, port).await?),
-        Host::Unix(folder) => {
-            let path = folder.join(format!(".s.PGSQL.{port}"));
-            Box::new(UnixStream::connect(path).await?)
-        }
-    })
 }
 
 async fn begin<T>(

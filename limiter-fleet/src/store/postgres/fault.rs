@@ -7,7 +7,13 @@ use tokio_postgres::{
     error::{DbError, Severity},
 };
 
-use crate::store::{error::Fault, options::Target, socket::TOO_LONG};
+use crate::store::{
+    error::{Fault, is_of_certificate},
+    options::Target,
+    socket::TOO_LONG,
+};
+
+const PASSWORD: &str = "check --password-file, and on the store that the role exists, may log in, and has a password that has not expired (VALID UNTIL)";
 
 pub(super) fn of(target: &Target, error: &Error) -> Fault {
     if let Some(error) = error.as_db_error() {
@@ -21,11 +27,15 @@ pub(super) fn of(target: &Target, error: &Error) -> Fault {
     let fault = if error.is_closed() || is_of_socket && !why.contains(TOO_LONG) {
         Fault::Unreachable
     } else if begins("invalid configuration: password") || begins("authentication error") {
-        return Fault::Denied;
+        return Fault::Denied(target.quoted(&why), PASSWORD);
     } else {
         Fault::Invalid
     };
-    fault(target.quoted(&why))
+    let why = target.quoted(&why);
+    if is_of_certificate(&why) {
+        return Fault::Certificate(why);
+    }
+    fault(why)
 }
 
 /// The fault of a request. A connection that is closed, or is about to be, needs another one, whatever the server said.
@@ -54,13 +64,25 @@ fn of_server(target: &Target, error: &DbError) -> Fault {
     let why = said(target, error);
     // Codes of appendix A of PostgreSQL's manual.
     match code {
-        // Wrong password, or no access from this host.
-        "28P01" | "28000" => Fault::Denied,
+        "28P01" => Fault::Denied(why, PASSWORD),
+        // No such user, or no access from this host.
+        "28000" => {
+            let has = |words: &[&str]| words.iter().any(|words| why.contains(words));
+            let advice = if has(&["certificate"]) {
+                "give a certificate by --cert and --key, or sslcert and sslkey in the URL"
+            } else if has(&["no encryption", "SSL off"]) {
+                "add ?sslmode=verify-full to the URL, or let pg_hba.conf accept this host without TLS"
+            } else {
+                "check the user in the URL, and pg_hba.conf on the store"
+            };
+            Fault::Denied(why, advice)
+        }
+        "53300" => Fault::Crowded(why),
         "42501" => Fault::Forbidden(why),
         // Disk or memory is full.
         "53100" | "53200" => Fault::Full,
         // A transaction that only reads.
-        "25006" => Fault::Replica,
+        "25006" => Fault::ReadOnly(why),
         // Shutting down, crashed, starting.
         "57P01" | "57P02" | "57P03" => Fault::Unreachable(why),
         // No such database, schema, function.

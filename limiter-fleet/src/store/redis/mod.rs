@@ -3,21 +3,25 @@
 
 mod fault;
 mod link;
+pub(super) mod sentinel;
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
-use redis::{Cmd, ConnectionInfo, FromRedisValue, RedisResult, ToRedisArgs};
+use redis::{FromRedisValue, RedisConnectionInfo, ToRedisArgs};
 
 use limiter_common::arithmetic::bucket::TICK_SHIFT;
 
 use self::link::Link;
 use super::{
+    address::Place,
     engine::{
         Alive, Changed, Charges, Engine, Heartbeat, LIMITS, ListEdit, MEMBERS, PREFIXES, Part,
         READ_AT_ONCE, Restoration, StoredRecord, Terms, Written, list_full,
     },
     error::{Error, Fault},
     options::Target,
+    servers::{Socket, first},
+    socket::Stream,
 };
 
 const EXCHANGE: &str = include_str!("exchange.lua");
@@ -37,28 +41,38 @@ pub(super) struct Redis {
 }
 
 impl Redis {
-    /// Connects once, and checks the server.
-    pub async fn connect(target: &Arc<Target>, info: &ConnectionInfo) -> Result<Self, Error> {
-        let link = within_timeout(target, Link::new(target, info)).await?;
-        let target = Arc::clone(target);
-        let mut redis = Self {
-            target,
-            link,
-            evicts: None,
+    /// Connects to the first primary among the servers, and checks it.
+    pub async fn connect(
+        target: &Arc<Target>,
+        settings: &RedisConnectionInfo,
+        servers: &[Place],
+    ) -> Result<(Self, Option<SocketAddr>), Error> {
+        let begin = async |socket: Socket, place: &Place| {
+            let peer = socket.peer;
+            let redis = Self::over(target, settings, socket.stream, place).await?;
+            Ok((redis, peer))
         };
-        let info: String = redis.ask(&redis::cmd("INFO")).await?;
-        let info = Info(&info);
-        info.check(&redis.target)
-            .map_err(|fault| redis.target.error(fault))?;
-        let policy = info.field("maxmemory_policy").unwrap_or_default();
-        redis.evicts = policy
-            .starts_with("allkeys")
-            .then(|| redis.target.quoted(policy));
-        Ok(redis)
+        first(target, servers, begin).await
     }
 
-    async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, Error> {
-        within_timeout(&self.target, self.link.query(command)).await
+    async fn over(
+        target: &Arc<Target>,
+        settings: &RedisConnectionInfo,
+        stream: Box<dyn Stream>,
+        place: &Place,
+    ) -> Result<Self, Error> {
+        let link = Link::new(target, settings, stream, place).await?;
+        let info: String = link.query(&redis::cmd("INFO")).await?;
+        let info = Info(&info);
+        let checked = info.check(target);
+        checked.map_err(|fault| target.error(fault))?;
+        let policy = info.field("maxmemory_policy").unwrap_or_default();
+        let evicts = policy.starts_with("allkeys");
+        Ok(Self {
+            target: Arc::clone(target),
+            link,
+            evicts: evicts.then(|| target.quoted(policy)),
+        })
     }
 
     /// Calls a script. Sends it first if the server does not have it yet.
@@ -75,9 +89,9 @@ impl Redis {
             command
         };
         let hash = redis::Script::new(script);
-        match self.ask(&command("EVALSHA", hash.get_hash())).await {
+        match self.link.query(&command("EVALSHA", hash.get_hash())).await {
             Err(Error::At(_, Fault::Refused(why))) if why.starts_with("NOSCRIPT") => {
-                self.ask(&command("EVAL", script)).await
+                self.link.query(&command("EVAL", script)).await
             }
             answer => answer,
         }
@@ -229,14 +243,6 @@ fn exact(ticks: u64) -> String {
     format!("{}.{below:08}", ticks >> TICK_SHIFT)
 }
 
-async fn within_timeout<T>(
-    target: &Target,
-    answer: impl Future<Output = RedisResult<T>>,
-) -> Result<T, Error> {
-    let answer = async { answer.await.map_err(|error| fault::fault(target, &error)) };
-    target.within_timeout(answer).await
-}
-
 /// The answer to `INFO`.
 struct Info<'a>(&'a str);
 
@@ -262,6 +268,7 @@ impl Info<'_> {
         let modes = ["redis_mode", "server_mode", "redict_mode"];
         match modes.iter().find_map(|name| self.field(name)) {
             Some(mode @ ("sentinel" | "cluster")) => not(format!("a {mode}")),
+            _ if self.field("role") == Some("slave") => Err(Fault::Replica),
             _ => Ok(()),
         }
     }

@@ -26,8 +26,10 @@ pub struct Agent {
     #[command(subcommand)]
     verb: Option<Verb>,
     /// Address of the store. Redis 7.0, Valkey or later: redis://[USER[:PASSWORD]@]HOST[:PORT][/DB],
-    /// rediss:// with TLS, or unix:///PATH. PostgreSQL 14 or later:
-    /// postgres://[USER[:PASSWORD]@]HOST[:PORT]/DB, with TLS if ?sslmode=verify-full follows
+    /// rediss:// with TLS, or unix:///PATH; of a primary that Sentinels know:
+    /// redis+sentinel://[USER[:PASSWORD]@]SENTINEL[:PORT]/NAME[/DB], rediss+sentinel:// with TLS.
+    /// PostgreSQL 14 or later: postgres://[USER[:PASSWORD]@]HOST[:PORT]/DB, with TLS if
+    /// ?sslmode=verify-full follows. Of several servers (HOST,HOST), the primary is used
     #[arg(long, value_name = "URL", required = true)]
     store: Option<String>,
     /// File with the store's password. A password in the address is visible to all users of this host
@@ -36,6 +38,12 @@ pub struct Agent {
     /// Certificate authority of the store (PEM). Default: the authorities that this host trusts
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
+    /// Certificate of this host (PEM), for a store that demands one
+    #[arg(long, value_name = "FILE", requires = "key")]
+    cert: Option<PathBuf>,
+    /// Private key of the certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
     /// Time between exchanges with the store: 10ms to 2s
     #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = duration(10..=2 * SECOND, "100ms"))]
     interval: Duration,
@@ -57,11 +65,16 @@ pub async fn run(arguments: Agent) -> anyhow::Result<()> {
     // Without privileges the agent would run, but never share anything.
     requirements::privileges()?;
     let stop = interruption()?;
+    let url = arguments.store.unwrap_or_default();
+    let [cert, key] = store::client_files(&url);
+    let (cert, key) = (arguments.cert.or(cert), arguments.key.or(key));
     let options = Options {
         store: store::Options {
             password: read("the password file", arguments.password_file.as_deref())?,
             ca: read("the CA file", arguments.ca.as_deref())?,
-            ..store::Options::new(&arguments.store.unwrap_or_default())
+            cert: read("the certificate file", cert.as_deref())?,
+            key: read("the key file", key.as_deref())?,
+            ..store::Options::new(&url)
         },
         interval: arguments.interval,
         host: arguments.host.unwrap_or_else(own_name),
