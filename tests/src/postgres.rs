@@ -139,7 +139,7 @@ impl<'h> Postgres<'h> {
         postgres.sql_in("postgres", &format!("CREATE DATABASE {DATABASE}"));
         succeeds(postgres.psql(DATABASE).arg("-1f").arg(schema));
         postgres.sql(&format!(
-            "CREATE ROLE {DATABASE} LOGIN PASSWORD '{PASSWORD}' IN ROLE limiter_agent"
+            "CREATE ROLE {DATABASE} LOGIN PASSWORD '{PASSWORD}' IN ROLE limiter_agent_{DATABASE}"
         ));
         postgres
     }
@@ -253,7 +253,8 @@ impl<'h> Postgres<'h> {
         command.env("PGUSER", "postgres");
     }
 
-    fn sql_in(&self, database: &str, statement: &str) -> String {
+    /// Runs a statement as the owner of the server.
+    pub fn sql_in(&self, database: &str, statement: &str) -> String {
         succeeds(self.psql(database).args(["-c", statement]))
     }
 

@@ -31,6 +31,13 @@ impl<H: Host + 'static> Agent<H> {
         let edited = async move { store.edit(&fleet, &list, &host, born, &edit).await };
         self.edits
             .push(edited, move |agent, changed| match changed {
+                // The store may still have the request, or have lost its answer only.
+                Err(error) if error.leaves_open() => {
+                    let why = format!(
+                        "{error}; the change may still come into force on all hosts: look at the list before you repeat it"
+                    );
+                    reply::<()>(answer, Err(why));
+                }
                 Err(error) => reply::<()>(answer, Err(error.to_string())),
                 Ok(changed) => {
                     let waiting = Waiting {

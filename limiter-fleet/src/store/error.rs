@@ -126,6 +126,12 @@ impl Error {
         }
     }
 
+    /// Returns true if the store may have done what it was asked, or may still do it.
+    pub fn leaves_open(&self) -> bool {
+        use Fault::{Closed, Timeout, Unreachable};
+        matches!(self, Self::At(_, Closed(_) | Timeout(_) | Unreachable(_)))
+    }
+
     /// The error as that of one server.
     pub(super) fn of_server(self, server: String) -> Self {
         match self {

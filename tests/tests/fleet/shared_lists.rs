@@ -238,6 +238,19 @@ fn fleet_lists_outlive_agents_and_store() {
     wait_until_denied(&fleet, &ALL, &["203.0.113.5", "203.0.113.6", OWN]);
 }
 
+/// The store has the request when the agent's patience ends.
+#[test]
+fn change_that_may_come_into_force_later_is_not_called_undone() {
+    let fleet = fleet!(&settings());
+    let case = case(&fleet, &[0]);
+    done(&fleet, 0, "add", &["203.0.113.5"]);
+    case.store.pause();
+    let words = ["has not answered within", "may still come into force"];
+    deny(&fleet, 0, "add", &[OTHER]).expect_error(1, &words);
+    case.store.resume();
+    wait_until_denied(&fleet, &[0], &["203.0.113.5", OTHER, OWN]);
+}
+
 /// Another command holds the host's lock for longer than a silent member is counted.
 #[test]
 fn host_that_waits_for_its_lists_stays_a_member() {

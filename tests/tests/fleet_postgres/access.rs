@@ -67,9 +67,51 @@ fn role_of_agents_has_exactly_the_rights_of_a_member() {
     let own = "SET ROLE edge; CREATE TEMP TABLE records (x int); CREATE TEMP TABLE members (x int);
         SELECT total FROM limiter.exchange('edge', 9, 0, 1, '{http}', '{1e9}', '{1000000000}', '{140000}', '{10.0.0.1}', '{1}', '{1}')";
     assert_eq!(server.sql(own), "2");
-    server.sql("REVOKE limiter_agent FROM edge");
+    server.sql("REVOKE limiter_agent_edge FROM edge");
     let error = expect_fault!(Fault::Forbidden(_), refused(&options(&server.agent_url())));
     assert!(error.to_string().contains("docs/fleet.md"), "{error}");
+}
+
+/// The owner of a database needs no right to make roles if the role is there. The role of agents has no right in the
+/// database of another fleet, whatever the rules of connections are.
+#[test]
+fn fleets_that_share_a_server_are_kept_apart() {
+    let (server, mut store) = store!();
+    assert_eq!(store.totals(1, &[(1, 1)]), [1]);
+    server.sql(
+        "CREATE ROLE plain LOGIN; CREATE ROLE limiter_agent_core NOLOGIN; CREATE ROLE limiter_agent NOLOGIN;
+         CREATE ROLE core LOGIN PASSWORD 'geheim' IN ROLE limiter_agent_core;
+         CREATE ROLE old LOGIN PASSWORD 'geheim' IN ROLE limiter_agent",
+    );
+    server.sql("CREATE DATABASE core OWNER plain");
+    let schema = server.folder().join("schema.sql");
+    std::fs::write(&schema, limiter_fleet::store::SCHEMA).unwrap();
+    for _ in 0..2 {
+        let mut renew = server.psql("core");
+        let done = renew
+            .args(["-U", "plain", "-1f"])
+            .arg(&schema)
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{done:?}");
+    }
+    let url = |user: &str| format!("postgres://{user}:geheim@127.0.0.1:{}/core", server.port);
+    let mut core = try_connect(&options(&url("core"))).unwrap();
+    assert_eq!(core.totals(1, &[(1, 1)]), [1]);
+    for user in ["edge", "old"] {
+        expect_fault!(Fault::Forbidden(_), refused(&options(&url(user))));
+    }
+    let error = refused(&options(&server.url_as("core", "geheim")));
+    expect_fault!(Fault::Forbidden(_), error);
+}
+
+#[test]
+fn no_function_of_the_schema_is_compiled() {
+    let (server, _store) = store!();
+    let with_jit =
+        "SELECT string_agg(proname, ' ') FROM pg_proc WHERE pronamespace = 'limiter'::regnamespace
+        AND NOT 'jit=off' = ANY (coalesce(proconfig, '{}'))";
+    assert_eq!(server.sql(with_jit), "");
 }
 
 /// It fails with another authority or another name, and against a server without TLS.
@@ -223,4 +265,8 @@ fn documented_commands_set_up_a_store() {
     let mut store = try_connect(&options(&url("edge:PASSWORD"))).unwrap();
     assert_eq!(store.totals(1, &[(1, 1)]), [1]);
     expect_fault!(Fault::Denied(..), refused(&options(&url("edge:other"))));
+    // Others may not even connect.
+    server.sql("CREATE ROLE other LOGIN PASSWORD 'PASSWORD'");
+    let other = "SELECT has_database_privilege('other', 'edge', 'CONNECT')";
+    assert_eq!(server.sql(other), "f");
 }

@@ -2,7 +2,7 @@
 --
 --     psql --single-transaction --set ON_ERROR_STOP=1 --file limiter.sql edge
 --
--- Agents may call five functions, and read or write no table. Each call is one transaction:
+-- Agents may call six functions, and read or write no table. Each call is one transaction:
 --
 -- - It locks rows in one order, so that rounds wait for each other, but not in a circle.
 -- - Each record is changed by one INSERT ... ON CONFLICT DO UPDATE, which sees its latest version. So no charge is lost
@@ -13,12 +13,15 @@
 
 CREATE SCHEMA IF NOT EXISTS limiter;
 
--- Login roles of agents are members of this role. Roles belong to all databases of a server.
+-- Login roles of agents are members of the role limiter_agent_DATABASE. Roles belong to all databases of a server: with
+-- one role for all, the agents of one fleet could call the functions of another one.
 DO $$
+DECLARE
+    agents CONSTANT name := left('limiter_agent_' || current_database(), 63);
 BEGIN
-    CREATE ROLE limiter_agent NOLOGIN;
-EXCEPTION WHEN duplicate_object OR unique_violation THEN
-    NULL;
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = agents) THEN
+        EXECUTE format('CREATE ROLE %I NOLOGIN', agents);
+    END IF;
 END
 $$;
 
@@ -96,10 +99,10 @@ DROP FUNCTION IF EXISTS limiter.part(text, text, text, bigint, bigint);
 
 -- What an agent expects.
 CREATE OR REPLACE FUNCTION limiter.version() RETURNS integer
-LANGUAGE sql IMMUTABLE AS 'SELECT 2';
+LANGUAGE sql IMMUTABLE SET jit = off AS 'SELECT 2';
 
 CREATE OR REPLACE FUNCTION limiter.micros() RETURNS bigint
-LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS 'SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint';
 
 -- One round of one member at the time now_us: adds the member's charges to the records, unless this or a later round of
@@ -178,7 +181,7 @@ CREATE OR REPLACE FUNCTION limiter.exchange(
     limits text[], costs float8[], caps bigint[], lives bigint[],
     sources text[], packets bigint[], terms bigint[]
 ) RETURNS TABLE (born bigint, total bigint, level bigint)
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
     SELECT * FROM limiter.exchange_at(
         limiter.micros(), for_fleet, by_member, of_part, new_number,
@@ -192,7 +195,7 @@ CREATE OR REPLACE FUNCTION limiter.heartbeat(
     most_members bigint, most_limits bigint
 ) RETURNS TABLE (hosts bigint, oldest bigint, revision bigint, held text[])
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET lock_timeout = '800ms'
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '800ms' SET jit = off
 AS $$
 DECLARE
     now_us CONSTANT bigint := limiter.micros();
@@ -263,7 +266,7 @@ CREATE OR REPLACE FUNCTION limiter.edit(
     for_fleet text, of_list text, known_born bigint, prefixes text[], by_host text, lasts bigint, most bigint
 ) RETURNS TABLE (changed bigint, revision bigint)
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET lock_timeout = '800ms'
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '800ms' SET jit = off
 AS $$
 DECLARE
     now_us CONSTANT bigint := limiter.micros();
@@ -311,7 +314,7 @@ CREATE OR REPLACE FUNCTION limiter.restore(
     prefixes text[], hosts text[], ages bigint[], lefts bigint[], most bigint
 ) RETURNS TABLE (taken boolean)
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET lock_timeout = '800ms'
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '800ms' SET jit = off
 AS $$
 DECLARE
     now_us CONSTANT bigint := limiter.micros();
@@ -346,7 +349,7 @@ CREATE OR REPLACE FUNCTION limiter.part(
     for_fleet text, of_list text, after text, at_once bigint, most bigint
 ) RETURNS TABLE (now_us bigint, revision bigint, born bigint, prefixes text[], contents text[])
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET lock_timeout = '800ms'
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '800ms' SET jit = off
 AS $$
 BEGIN
     -- Before the entries: a change in between is then read again.
@@ -373,9 +376,22 @@ END
 $$;
 
 REVOKE ALL ON SCHEMA limiter FROM PUBLIC;
-REVOKE ALL ON ALL TABLES IN SCHEMA limiter FROM PUBLIC, limiter_agent;
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA limiter FROM PUBLIC, limiter_agent;
-GRANT USAGE ON SCHEMA limiter TO limiter_agent;
-GRANT EXECUTE ON FUNCTION limiter.version, limiter.exchange, limiter.heartbeat, limiter.edit, limiter.part,
-    limiter.restore
-    TO limiter_agent;
+REVOKE ALL ON ALL TABLES IN SCHEMA limiter FROM PUBLIC;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA limiter FROM PUBLIC;
+DO $$
+DECLARE
+    agents CONSTANT name := left('limiter_agent_' || current_database(), 63);
+    other name;
+BEGIN
+    -- The role of version 1 was one for all databases.
+    FOR other IN SELECT rolname FROM pg_roles WHERE rolname IN (agents, 'limiter_agent') LOOP
+        EXECUTE format('REVOKE ALL ON SCHEMA limiter FROM %I', other);
+        EXECUTE format('REVOKE ALL ON ALL TABLES IN SCHEMA limiter FROM %I', other);
+        EXECUTE format('REVOKE ALL ON ALL FUNCTIONS IN SCHEMA limiter FROM %I', other);
+    END LOOP;
+    EXECUTE format('GRANT USAGE ON SCHEMA limiter TO %I', agents);
+    EXECUTE format(
+        'GRANT EXECUTE ON FUNCTION limiter.version, limiter.exchange, limiter.heartbeat, limiter.edit, limiter.part,
+            limiter.restore TO %I', agents);
+END
+$$;
