@@ -19,9 +19,8 @@ use nix::{
 
 use limiter_config::Scope;
 use limiter_fleet::{
-    agent::{Question, Subject},
+    question::{Edit, Question, Subject},
     status::{Fleet, Listed, SharedLimit},
-    store::Edit,
 };
 use limiter_kernel::{Attachment, sys::lock};
 

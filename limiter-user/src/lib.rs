@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod adapt;
+#[cfg(feature = "fleet")]
 pub mod agent;
 pub mod ask;
 pub mod cli;

@@ -27,7 +27,17 @@ pub fn run(strict: bool) -> Result<()> {
         ("formatting of the workspace", format(&rust, &["--all"])),
         ("formatting of limiter-ebpf", format(&rust, &ebpf)),
         ("formatting of fuzz", format(&rust, &fuzz)),
-        ("clippy on the workspace", clippy(&rust)),
+        (
+            "clippy on the workspace",
+            clippy(&rust, &["--workspace", "--all-targets"]),
+        ),
+        (
+            "clippy on limiter-user without features",
+            clippy(
+                &rust,
+                &["--package", "limiter-user", "--no-default-features"],
+            ),
+        ),
     ];
     let of_ebpf = [
         ("clippy on limiter-ebpf", clippy_ebpf(&rust, &[])),
@@ -103,10 +113,10 @@ fn format(rust: &Rust, packages: &[&str]) -> Command {
     fmt
 }
 
-fn clippy(rust: &Rust) -> Command {
+fn clippy(rust: &Rust, chosen: &[&str]) -> Command {
     let mut clippy = rust.tool("cargo-clippy");
     clippy.args(["clippy", "--quiet", "--locked"]);
-    clippy.args(["--workspace", "--all-targets", "--", "-D", "warnings"]);
+    clippy.args(chosen).args(["--", "-D", "warnings"]);
     // `.ci/run` sets it. The tool's command has no variables of cargo.
     clippy.envs(env::vars_os().filter(|(name, _)| name == "CARGO_INCREMENTAL"));
     clippy

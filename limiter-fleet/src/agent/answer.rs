@@ -2,36 +2,16 @@
 
 use std::time::Instant;
 
-use serde::{Deserialize, Serialize};
-
 use super::{
     membership::Membership,
     run::Agent,
     shared_lists::{Answer, reply},
 };
-use crate::{host::Host, status::Fleet, store::Edit};
-
-/// A question to the agent about an interface.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Question {
-    /// The interface.
-    pub interface: String,
-    /// The subject.
-    pub about: Subject,
-}
-
-/// The subject of a question.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Subject {
-    /// The state of the fleet. The answer is a `Result<Fleet, String>`.
-    Fleet,
-    /// The fleet's entries on a list. The answer is a `Result<Vec<Listed>, String>`.
-    Listed(String),
-    /// A change of a list. The answer is a `Result<u64, String>`: the number of changed prefixes.
-    Edit(String, Edit),
-    /// The addresses of the store. The answer is a `Result<Vec<IpAddr>, String>`.
-    Store,
-}
+use crate::{
+    host::Host,
+    question::{Question, Subject},
+    status::Fleet,
+};
 
 impl<H: Host + 'static> Agent<H> {
     /// Answers a question, at once or when the answer is known.

@@ -13,6 +13,5 @@ mod overlay;
 mod run;
 mod shared_lists;
 
-pub use answer::{Question, Subject};
 pub use run::{Agent, Options};
 pub use shared_lists::Answer;

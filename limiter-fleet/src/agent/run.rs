@@ -9,13 +9,13 @@ use futures_util::{StreamExt, future::LocalBoxFuture, stream::FuturesUnordered};
 use tokio::sync::mpsc;
 
 use super::{
-    answer::Question,
     connection::{Connected, Connection},
     membership::Membership,
     shared_lists::Answer,
 };
 use crate::{
     host::Host,
+    question::Question,
     store::{self, Error, Target},
 };
 

@@ -25,13 +25,14 @@ use self::{
     postgres::Postgres,
     redis::{Redis, sentinel},
 };
+pub use crate::question::Edit;
 pub use address::client_files;
 pub use engine::{Changed, LIMITS, MEMBERS, PREFIXES};
 pub use error::{Error, Fault};
 pub use heartbeat::Beat;
 pub use options::{Options, Target};
 pub use postgres::SCHEMA;
-pub use stored_lists::{Edit, Lists};
+pub use stored_lists::Lists;
 pub use stored_prefix::StoredPrefix;
 
 /// A connection to the store. Clones share the connection and can be used at the same time.

@@ -5,9 +5,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ipnet::IpNet;
-use serde::{Deserialize, Serialize};
-
 use super::{
     Store,
     engine::{Addition, Changed, ListEdit, Lost, MOST, PREFIXES, READ_AT_ONCE, Restoration},
@@ -15,25 +12,10 @@ use super::{
     names::{self, printable},
     stored_prefix::StoredPrefix,
 };
+use crate::question::Edit;
 
 /// Maximum messages of a reading. A list that was longer before has empty parts.
 const PARTS: usize = 1_000;
-
-/// A change of a list.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Edit {
-    /// Adds prefixes, and renews prefixes that are already there.
-    Add {
-        /// The prefixes.
-        prefixes: Vec<IpNet>,
-        /// Lifetime of the entries, for bans; without it, they stay until they are removed.
-        lasts: Option<Duration>,
-        /// The reason, for bans; may be empty.
-        reason: String,
-    },
-    /// Removes prefixes.
-    Remove(Vec<IpNet>),
-}
 
 /// The lists as read from the store.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use limiter_fleet::agent::{Answer, Question};
+use limiter_fleet::{agent::Answer, question::Question};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{

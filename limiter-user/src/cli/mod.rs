@@ -8,6 +8,8 @@ mod reference;
 
 mod fleet {
     pub mod agent;
+    #[cfg(feature = "fleet")]
+    mod run_agent;
 }
 mod limit {
     pub mod adapt;
@@ -94,10 +96,16 @@ use other::{completions, helper, man, preset};
 use plan::{config, doctor, learn, replay};
 use shared::{descriptors, interfaces::OnOne, output};
 
+/// The version, and what this build lacks.
+const VERSION: &str = match cfg!(feature = "fleet") {
+    true => env!("CARGO_PKG_VERSION"),
+    false => concat!(env!("CARGO_PKG_VERSION"), " (without limiter agent)"),
+};
+
 /// A packet rate limiter in the Linux kernel: one exact token bucket for each source address,
 /// enforced at the network driver by XDP.
 #[derive(Debug, Parser)]
-#[command(name = "limiter", version, about, long_about = None, max_term_width = 100)]
+#[command(name = "limiter", version = VERSION, about, long_about = None, max_term_width = 100)]
 #[command(
     after_help = "Exit status: 0 success, also if there was nothing to change; 1 failure, with --strict also if there was \
                   nothing to change; 2 wrong command line."

@@ -3,8 +3,8 @@ use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 use clap::Args;
 use ipnet::IpNet;
 use limiter_common::abi;
-use limiter_config::invalid;
-use limiter_fleet::{host::BANS, store::Edit};
+use limiter_config::{invalid, lists::BANS};
+use limiter_fleet::question::Edit;
 use limiter_kernel::{
     Attachment,
     ops::bans::{BY_FLEET, is_kept},

@@ -1,8 +1,11 @@
 //! Edits of the lists and bans that a fleet shares: the agent passes them to the store, and so to all hosts.
 
 use super::edit::{Edit, Kind, first_of};
-use limiter_config::{Invalid, Prefixes, Settings, invalid, lists::prefix};
-use limiter_fleet::{host::BANS, store};
+use limiter_config::{
+    Invalid, Prefixes, Settings, invalid,
+    lists::{BANS, prefix},
+};
+use limiter_fleet::question;
 use limiter_kernel::Attachment;
 
 use crate::{
@@ -43,7 +46,7 @@ impl Edit {
                 "{name} is shared by fleet '{fleet}', and replacing it could remove prefixes that other hosts add; nothing was changed: use `remove` and `add`"
             )),
             Kind::Add => {
-                let edit = store::Edit::Add {
+                let edit = question::Edit::Add {
                     prefixes: given,
                     lasts: None,
                     reason: String::new(),
@@ -56,7 +59,7 @@ impl Edit {
                 let of_fleet = of_fleet.collect();
                 self.may_remove(&own, &of_fleet)?;
                 not_there = self.missing(&of_fleet);
-                (store::Edit::Remove(given), "removed")
+                (question::Edit::Remove(given), "removed")
             }
         };
         let changed = ask::edit(&interface, name, change).await;
@@ -99,7 +102,7 @@ impl Edit {
 }
 
 /// Changes the bans of all hosts of a fleet. On return, the change is in force on this host. Returns the number of bans.
-pub async fn change_bans(interface: &str, edit: store::Edit) -> anyhow::Result<u64> {
+pub async fn change_bans(interface: &str, edit: question::Edit) -> anyhow::Result<u64> {
     match ask::edit(interface, BANS, edit).await {
         Err(error @ ask::Error::NoAgent) => Err(anyhow::anyhow!(
             "the bans of {interface} are those of its fleet, and {error}, or add --origin NAME for this host alone"

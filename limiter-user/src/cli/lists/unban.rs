@@ -3,8 +3,8 @@ use std::collections::BTreeSet;
 use clap::Args;
 use ipnet::IpNet;
 
-use limiter_config::lists::{prefix_around, show};
-use limiter_fleet::{host::BANS, store::Edit};
+use limiter_config::lists::{BANS, prefix_around, show};
+use limiter_fleet::question::Edit;
 use limiter_kernel::{
     Attachment, Result,
     ops::bans::BY_FLEET,
