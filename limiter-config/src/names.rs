@@ -73,10 +73,10 @@ pub fn direction_of(name: &str) -> (&str, Direction) {
     outward.map_or((name, Direction::In), |name| (name, Direction::Out))
 }
 
-/// Checks that the kernel accepts the name of an interface; [`OUT`] may follow.
+/// Checks that the kernel accepts the name of an interface, or an alternative name; [`OUT`] may follow.
 pub fn interface(text: &str) -> Result<String, Invalid> {
-    /// `IFNAMSIZ` less the final zero.
-    const LONGEST: usize = 15;
+    /// `ALTIFNAMSIZ` less the final zero: that of an alternative name.
+    const LONGEST: usize = 127;
     let allowed = |c: char| !(c == '/' || c == ':' || c.is_whitespace() || c.is_control());
     let (name, _) = direction_of(text);
     ensure!(
@@ -90,7 +90,7 @@ pub fn interface(text: &str) -> Result<String, Invalid> {
     );
     ensure!(
         name.len() <= LONGEST,
-        "'{text}' is too long for the name of an interface: write at most {LONGEST} characters"
+        "this is too long for the name of an interface: write at most {LONGEST} characters"
     );
     Ok(text.to_owned())
 }

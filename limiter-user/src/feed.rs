@@ -12,7 +12,7 @@ use std::{
 use ipnet::IpNet;
 use limiter_config::{bans::Edit, lists::BANS};
 use limiter_feed::{Found, Host, Present, Protected, State, Wanted, bannable, difference};
-use limiter_kernel::{Attachment, Error, Result, ops};
+use limiter_kernel::{Attachment, Error, Result, ops, sys::interface};
 use serde::de::DeserializeOwned;
 
 use crate::{
@@ -80,6 +80,7 @@ impl Bans {
             all.extend(errors.into_iter().map(failed));
         }
         for name in interfaces {
+            let name = interface::real_name(&name).await;
             let own = Attachment::open(&name)
                 .await
                 .and_then(|attachment| read(&attachment));

@@ -145,6 +145,75 @@ fn attachment_is_found_in_the_namespace_that_its_interface_moved_to() {
     }
 }
 
+/// `ip link property add … altname`. Outputs and pins have the interface's name.
+#[test]
+fn alternative_name_stands_for_the_interface_in_every_command() {
+    const LONG: &str = "a-name-that-is-longer-than-fifteen-bytes";
+    need_kernel!();
+    let (hosts, files) = (Hosts::new(), Folder::new());
+    let server = &hosts.server.namespace;
+    for name in ["wan", LONG] {
+        ip(
+            server,
+            &format!("link property add dev eth0 altname {name}"),
+        );
+    }
+    let config = "interfaces = [\"wan\"]\nmode = \"generic\"\n[lists]\nown = []\n[[limit]]\nname = \"all\"\nrate = \"5/s\"\n";
+    let file = files.write("limiter.toml", config);
+    let done = |line: &str| {
+        let outcome = hosts.limiter(line);
+        outcome.expect(0);
+        let said = outcome.stdout + &outcome.stderr;
+        assert!(
+            !said.contains("wan") && !said.contains(LONG),
+            "{line}: {said}"
+        );
+        said
+    };
+    let attached = hosts.limiter(&["attach", "--config", &file]);
+    attached.expect(0);
+    assert!(attached.stdout.starts_with("eth0: "), "{attached:?}");
+    assert!(hosts.pins().exists());
+    for line in [
+        "doctor wan",
+        "set wan --rate 6",
+        "deny add wan 192.0.2.7",
+        "deny list wan",
+        "tier add wan own 192.0.2.9",
+        "ban wan 192.0.2.8",
+        "bans wan",
+        "unban wan 192.0.2.8",
+        "check wan 192.0.2.7",
+        "reset wan --all",
+        "top wan --once --interval 100ms",
+        "keep wan",
+        "config show wan",
+    ] {
+        done(line);
+        let long = done(&line.replace("wan", LONG));
+        assert!(long.contains("eth0") || line.contains(" list "), "{long}");
+    }
+    let reload = hosts.limiter(&["reload", LONG, "--config", &file]);
+    reload.expect(0);
+    let both = hosts.json(&format!("status wan,eth0,{LONG} --json"));
+    let shown = both["interfaces"].as_array().unwrap();
+    assert_eq!(shown.len(), 1, "{both:#}");
+    assert_eq!(shown[0]["name"], "eth0");
+    hosts
+        .limiter("attach wan --rate 5")
+        .expect_error(1, &["'eth0' already"]);
+    if need::tcx() {
+        let attached = done(&format!("attach {LONG}:out --rate 5"));
+        assert!(attached.starts_with("eth0:out: "), "{attached}");
+        done("detach wan:out");
+    }
+    assert_eq!(done(&format!("detach {LONG}")), "eth0: detached\n");
+    let unknown = ["no interface 'another-name-that-is-too-long-for-a-name'"];
+    hosts
+        .limiter("attach another-name-that-is-too-long-for-a-name --rate 5")
+        .expect_error(1, &unknown);
+}
+
 /// Another interface gets the old name of a renamed interface.
 #[test]
 fn reused_interface_name_blocks_attach_until_detach() {

@@ -7,12 +7,16 @@ use limiter_config::{
     Direction,
     names::{OUT, direction_of},
 };
-use rtnetlink::packet_route::{
-    link::{
-        InfoKind, LinkAttribute, LinkFlags, LinkInfo as Info, LinkLayerType, LinkMessage, LinkXdp,
-        XdpAttached,
+use rtnetlink::{
+    Handle,
+    packet_core::DefaultNla,
+    packet_route::{
+        link::{
+            InfoKind, LinkAttribute, LinkFlags, LinkInfo as Info, LinkLayerType, LinkMessage,
+            LinkXdp, XdpAttached,
+        },
+        tc::{TcAttribute, TcMessage},
     },
-    tc::{TcAttribute, TcMessage},
 };
 
 use crate::{
@@ -176,6 +180,30 @@ pub(crate) fn may_be_outdated(interfaces: &[Interface], link: &LinkInfo) -> bool
         .filter(|other| other.index == link.interface);
     others.any(|other| other.xdp.is_some() || link.attach_type != BPF_XDP)
         && of_link(interfaces, link).is_none()
+}
+
+/// The name in place of `name`, which may be an alternative one (`altname` of `ip link`); [`OUT`] stays behind it. The same
+/// name if there is no such interface.
+pub async fn real_name(name: &str) -> String {
+    // include/uapi/linux/if_link.h
+    const IFLA_ALT_IFNAME: u16 = 53;
+    let (wanted, direction) = direction_of(name);
+    let bytes = [wanted.as_bytes(), &[0]].concat();
+    let wanted = LinkAttribute::Other(DefaultNla::new(IFLA_ALT_IFNAME, bytes));
+    let question = async |handle: Handle| {
+        // Without an index, the kernel looks up the name.
+        let mut question = handle.link().get().match_index(0);
+        question.message_mut().attributes.push(wanted);
+        question.execute().try_next().await.ok().flatten()
+    };
+    let link = netlink::ask(question).await.ok().flatten();
+    let Some(found) = link.as_ref().and_then(describe) else {
+        return name.to_owned();
+    };
+    match direction {
+        Direction::In => found.name,
+        Direction::Out => found.name + OUT,
+    }
 }
 
 /// The interface of this name among `interfaces`.

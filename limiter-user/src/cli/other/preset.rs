@@ -5,8 +5,9 @@ use clap::{
     Args,
     builder::{PossibleValuesParser, TypedValueParser},
 };
+use limiter_config::names::interface;
 
-use crate::cli::shared::{interface, print, write};
+use crate::cli::shared::{print, write};
 
 const COOKBOOK: &str = include_str!("../../../../docs/cookbook.md");
 

@@ -51,7 +51,7 @@ pub async fn read_for(interfaces: &[String], path: &Path) -> anyhow::Result<(Vec
         file: Some(absolute),
         ..Wanted::default()
     };
-    Ok((file.interfaces, wanted))
+    Ok((real_names(&file.interfaces).await, wanted))
 }
 
 /// Fails because of warnings, with `--strict`.
@@ -118,6 +118,19 @@ pub async fn frame_max(interfaces: &[String], file: &File) -> u64 {
     };
     // A user who may not ask the kernel gets warnings for the usual frame.
     let known = interface::all().await.unwrap_or_default();
-    let frame = |name: &String| Some(interface::named(&known, name).ok()?.frame_max(mode));
-    names.iter().filter_map(frame).max().unwrap_or(USUAL_FRAME)
+    let mut longest = None;
+    for name in real_names(names).await {
+        let found = interface::named(&known, &name).ok();
+        longest = longest.max(found.map(|interface| interface.frame_max(mode)));
+    }
+    longest.unwrap_or(USUAL_FRAME)
+}
+
+/// The names of interfaces in place of `names`, which may be alternative ones.
+async fn real_names(names: &[String]) -> Vec<String> {
+    let mut real = Vec::new();
+    for name in names {
+        real.push(interface::real_name(name).await);
+    }
+    real
 }

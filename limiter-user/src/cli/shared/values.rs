@@ -2,12 +2,14 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
-use limiter_config::{burst::BYTES, number};
+use limiter_config::{Invalid, burst::BYTES, names, number};
 pub use limiter_config::{
     lists::{address, prefix},
-    names::interface,
     number::count,
 };
+use limiter_kernel::sys::interface::real_name;
+
+use super::interfaces::ALL;
 
 /// Milliseconds of a second.
 pub const SECOND: u64 = 1_000;
@@ -15,6 +17,17 @@ pub const SECOND: u64 = 1_000;
 pub const DAY: u64 = 86_400 * SECOND;
 /// Milliseconds of a year, as humantime counts it.
 pub const YEAR: u64 = 31_557_600 * SECOND;
+
+/// Reads the name of an interface. An alternative one stands for the interface's name, so that outputs, records and files
+/// have one name for it.
+#[tokio::main(flavor = "current_thread")]
+pub async fn interface(text: &str) -> Result<String, Invalid> {
+    let name = names::interface(text)?;
+    Ok(match &*name {
+        ALL => name,
+        _ => real_name(&name).await,
+    })
+}
 
 /// A parser of durations within `bounds`, in milliseconds. `example` is one for messages.
 pub fn duration(
