@@ -68,6 +68,7 @@ pub(crate) fn lock_folder(interface: &str) -> Result<(Dir, Lock)> {
 async fn put_in(folder: &Dir, name: &str, wanted: &Wanted) -> Result<()> {
     // A foreign program that a killed command had not put back runs again now: read the interface's state anew.
     let interface = interface::by_name(name).await?;
+    interface.is_seen(wanted.settings.direction)?;
     if wanted.chain {
         return chain::put(&interface, wanted, folder).await;
     }
@@ -142,15 +143,24 @@ pub(crate) async fn check_pacing(interface: &Interface, settings: &Settings) -> 
     )))
 }
 
-/// Advice for an interface whose packets begin with an unknown header, such as InfiniBand, or GRE without a peer.
+/// The beginning of packets that limiter cannot read.
+pub fn begins_with(interface: &Interface) -> &'static str {
+    match interface.sends_outer {
+        true => "begin with the header of another packet around them",
+        false => "begin neither with an Ethernet nor with an IP header",
+    }
+}
+
+/// Advice for an interface whose packets begin with another header, such as InfiniBand, or GRE without a peer.
 pub const ELSEWHERE: &str = "attach to the interface that they arrive on first, or leave on last (GRE needs a `remote` of one host)";
 
 /// Returns true if the program can run only in the network stack, or is wanted there. An error if it cannot run there.
 fn needs_tc(interface: &Interface, wanted: &Wanted) -> Result<bool> {
     let (mode, name) = (wanted.settings.mode, &interface.name);
-    if !interface.ethernet && !interface.bare_ip {
+    if !interface.is_read(wanted.settings.direction) {
         return Err(Error::Refused(format!(
-            "packets on '{name}' begin neither with an Ethernet nor with an IP header, and limiter would misread them: {ELSEWHERE}"
+            "packets on '{name}' {}, and limiter would misread them: {ELSEWHERE}",
+            begins_with(interface)
         )));
     }
     let reason = match wanted.settings.direction {

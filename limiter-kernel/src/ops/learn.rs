@@ -13,7 +13,7 @@ use limiter_common::{
     },
     table::{Seed, key::Address},
 };
-use limiter_config::Mode;
+use limiter_config::{Direction, Mode};
 
 use crate::{
     Error, Result,
@@ -91,6 +91,7 @@ impl<S: Sightings> Watch<S> {
         let kernel = requirements::kernel()?;
         requirements::privileges()?;
         let interface = interface::by_name(name).await?;
+        interface.is_seen(Direction::In)?;
         if !interface.ethernet {
             return Err(Error::Refused(format!(
                 "packets on '{}' have no Ethernet header, and `learn` would misread them: run it on the interface that they arrive on first",

@@ -1,6 +1,6 @@
 //! An interface as netlink describes it.
 
-use std::{io, net::IpAddr};
+use std::io;
 
 use futures_util::TryStreamExt;
 use limiter_config::{
@@ -24,6 +24,7 @@ use crate::{
     sys::{
         LinkInfo,
         bpf::{self, BPF_TCX_EGRESS, BPF_XDP},
+        kind::{self, Blind},
         netlink,
     },
 };
@@ -82,8 +83,10 @@ pub struct Interface {
     pub up: bool,
     /// True if its frames begin with an Ethernet header.
     pub ethernet: bool,
-    /// True if its packets begin with the IP header.
+    /// True if its packets begin with the IP header, except that of [`Self::sends_outer`].
     pub bare_ip: bool,
+    /// True for GRE without a peer, where packets that leave begin with the header of the outer packet.
+    pub sends_outer: bool,
     /// True if this is a loopback interface.
     pub loopback: bool,
     /// True for a tun or tap, whose other end (a virtual machine) may send merged packets.
@@ -98,8 +101,10 @@ pub struct Interface {
     pub xdp: Option<XdpState>,
     /// Index of the bond, bridge or team that the interface is a port of.
     pub master: Option<u32>,
-    /// Index of the interface below this one, such as a VLAN's; for a veth, of its other end.
-    pub lower: Option<u32>,
+    /// Indices of the interfaces below this one, such as the card of a VLAN.
+    pub below: Vec<u32>,
+    /// The kind of an interface whose incoming packets no program on it sees.
+    pub blind: Option<Blind>,
     /// An interface above this one that has an XDP program. Only [`by_name`] finds it.
     pub program_above: Option<String>,
     /// A port of this interface that has an XDP program. Only [`by_name`] finds it.
@@ -120,6 +125,19 @@ impl Interface {
             frame.max(MERGED + FRAMING)
         } else {
             frame
+        }
+    }
+
+    /// Returns true if the program finds the IP header of packets in this direction.
+    pub fn is_read(&self, direction: Direction) -> bool {
+        self.ethernet || self.bare_ip && !(self.sends_outer && direction == Direction::Out)
+    }
+
+    /// Fails if programs for packets in this direction would see none of them.
+    pub fn is_seen(&self, direction: Direction) -> Result<()> {
+        match self.blind {
+            Some(blind) if direction == Direction::In => Err(blind.refusal(&self.name)),
+            _ => Ok(()),
         }
     }
 }
@@ -223,12 +241,10 @@ pub async fn by_name(name: &str) -> Result<Interface> {
         found.xdp = None;
         return Ok(found);
     }
-    let (index, master, lower) = (Some(found.index), found.master, found.lower);
     for other in all.iter().filter(|other| other.xdp.is_some()) {
-        let its_index = Some(other.index);
-        if master == its_index || other.lower == index && lower != its_index {
+        if found.master == Some(other.index) || other.below.contains(&found.index) {
             found.program_above = Some(other.name.clone());
-        } else if other.master == index {
+        } else if other.master == Some(found.index) {
             found.program_below = Some(other.name.clone());
         }
     }
@@ -266,41 +282,41 @@ fn describe(link: &LinkMessage) -> Option<Interface> {
         ethernet: [Ether, Loopback].contains(&layer),
         // In the network stack, on tun, WireGuard, PPP and tunnels between two addresses. On others, such as InfiniBand,
         // packets begin with another header.
-        bare_ip: [Bare, Ppp, Rawip, Sit, Tunnel, Tunnel6].contains(&layer),
+        bare_ip: [Bare, Ppp, Rawip, Sit, Tunnel, Tunnel6, Ipgre, Ip6gre].contains(&layer),
         loopback: link.header.flags.contains(LinkFlags::Loopback),
         ..Interface::default()
     };
+    let (mut information, mut peer) = (&[][..], &[][..]);
+    let (mut link_below, mut is_elsewhere) = (None, false);
     for attribute in &link.attributes {
         match attribute {
             LinkAttribute::IfName(name) => interface.name.clone_from(name),
             LinkAttribute::Address(mac) => {
                 interface.mac = mac.as_slice().try_into().unwrap_or_default();
             }
-            // Without a peer, GRE begins outgoing packets with the outer IP header (`ipgre_header`, net/ipv4/ip_gre.c).
-            LinkAttribute::Broadcast(peer) if [Ipgre, Ip6gre].contains(&layer) => {
-                interface.bare_ip = is_one_host(peer);
-            }
+            LinkAttribute::Broadcast(bytes) => peer = bytes,
             LinkAttribute::Mtu(mtu) => interface.mtu = *mtu,
             LinkAttribute::LinkInfo(infos) => {
                 interface.tap = infos.contains(&Info::Kind(InfoKind::Tun));
+                interface.blind = Blind::of(infos);
+                information = infos;
             }
             LinkAttribute::Controller(index) => interface.master = Some(*index),
-            LinkAttribute::Link(index) => interface.lower = Some(*index),
-            // Follows the index, which is one of another network namespace then.
-            LinkAttribute::LinkNetNsId(_) => interface.lower = None,
+            LinkAttribute::Link(index) => link_below = Some(*index),
+            LinkAttribute::LinkNetNsId(_) => is_elsewhere = true,
             LinkAttribute::ParentDevName(name) => interface.parent = Some(name.clone()),
             LinkAttribute::Xdp(xdp) => interface.xdp = xdp_state(xdp),
             _ => {}
         }
     }
+    interface.sends_outer = kind::sends_outer(layer, peer, information);
+    // Otherwise, the indices are those of another network namespace.
+    if !is_elsewhere {
+        let link_below = link_below.filter(|_| kind::is_above_its_link(information));
+        interface.below = link_below.into_iter().collect();
+        interface.below.extend(kind::below(information));
+    }
     (!interface.name.is_empty()).then_some(interface)
-}
-
-/// Returns true if these are the bytes of an IP address of one host.
-fn is_one_host(bytes: &[u8]) -> bool {
-    let v4 = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
-    let address = v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from));
-    address.is_ok_and(|address| !address.is_unspecified() && !address.is_multicast())
 }
 
 fn xdp_state(attributes: &[LinkXdp]) -> Option<XdpState> {
@@ -341,28 +357,6 @@ mod tests {
     }
 
     #[test]
-    fn packets_on_gre_begin_with_the_ip_header_if_it_has_a_peer() {
-        let begins = |layer, peer: &[u8]| {
-            let mut link = LinkMessage::default();
-            link.header.link_layer_type = layer;
-            link.attributes = vec![
-                LinkAttribute::IfName("gre1".to_owned()),
-                LinkAttribute::Broadcast(peer.to_vec()),
-            ];
-            let found = describe(&link).expect("a name");
-            assert!(!found.ethernet);
-            found.bare_ip
-        };
-        let (ipv4, ipv6) = (LinkLayerType::Ipgre, LinkLayerType::Ip6gre);
-        let host = "2001:db8::1".parse::<std::net::Ipv6Addr>();
-        let host = host.expect("an address").octets();
-        assert!(begins(ipv4, &[192, 0, 2, 1]) && begins(ipv6, &host));
-        assert!(!begins(ipv4, &[0; 4]) && !begins(ipv6, &[0; 16]));
-        assert!(!begins(ipv4, &[224, 0, 0, 9]), "a group has many peers");
-        assert!(!begins(ipv4, &[]) && !begins(LinkLayerType::Infiniband, &host));
-    }
-
-    #[test]
     fn link_message_gives_the_interfaces_around_and_whether_packets_may_be_merged() {
         let mut link = LinkMessage::default();
         link.attributes = vec![
@@ -372,13 +366,13 @@ mod tests {
             LinkAttribute::Controller(3),
         ];
         let found = describe(&link).expect("a name");
-        assert_eq!((found.lower, found.master), (Some(2), Some(3)));
+        assert_eq!((&*found.below, found.master), (&[2][..], Some(3)));
         assert_eq!(found.frame_max(XdpMode::Native), 1522);
         link.attributes.push(LinkAttribute::LinkNetNsId(0));
         let tap = Info::Kind(InfoKind::Tun);
         link.attributes.push(LinkAttribute::LinkInfo(vec![tap]));
         let found = describe(&link).expect("a name");
-        assert_eq!(found.lower, None, "in another network namespace");
+        assert!(found.below.is_empty(), "in another network namespace");
         assert_eq!(found.frame_max(XdpMode::Native), 65_558);
     }
 }

@@ -6,6 +6,7 @@ pub mod bpffs;
 pub mod clock;
 pub mod folder;
 pub mod interface;
+pub mod kind;
 pub mod link;
 pub mod lock;
 pub mod memory;

@@ -4,6 +4,7 @@
 mod bench;
 mod card;
 mod devices;
+mod layers;
 mod path;
 
 use std::env;

@@ -151,6 +151,25 @@ pub const IP6GRE: Kind = Kind {
     made_by: |ends| made_of(format!("ip6gre {}", ends.of(V6))),
 };
 
+/// The server has no peer, and takes packets of any.
+pub const GRE_LISTENING: Kind = Kind {
+    name: "gre without a peer",
+    carries: BOTH,
+    made_by: |ends| match ends.numbers {
+        [1, _] => made_of(format!("gre local {}", ends.own[V4])),
+        _ => made_of(format!("gre {}", ends.of(V4))),
+    },
+};
+
+pub const IP6GRE_LISTENING: Kind = Kind {
+    name: "ip6gre without a peer",
+    carries: BOTH,
+    made_by: |ends| match ends.numbers {
+        [1, _] => made_of(format!("ip6gre local {}", ends.own[V6])),
+        _ => made_of(format!("ip6gre {}", ends.of(V6))),
+    },
+};
+
 pub const FOU: Kind = Kind {
     name: "ipip in UDP, fou",
     carries: ONLY_V4,

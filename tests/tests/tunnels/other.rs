@@ -18,7 +18,9 @@ use limiter_tests::{
 };
 
 use super::{
-    kinds::XFRM,
+    PATHS,
+    attachment::Attachment,
+    kinds::{GRE_LISTENING, IP6GRE_LISTENING, XFRM},
     link::{self, Link, TUNNEL, inside},
 };
 
@@ -56,29 +58,75 @@ fn bytes_in_front_of_the_ip_header_are_neither_read_nor_counted() {
     }
 }
 
-/// Packets on GRE without a peer begin with the outer IP header when they go out.
+/// Packets that leave on GRE without a peer begin with the outer IP header, unless each packet names its peer.
 #[test]
-fn gre_without_a_peer_of_one_host_is_refused() {
+fn packets_that_leave_on_gre_without_a_peer_of_one_host_are_refused() {
     need_kernel!();
     let hosts = Hosts::of_both_families();
-    for line in [
-        "ip link add t0 type gre local 192.0.2.1",
-        "ip link add t0 type gre local 192.0.2.1 remote 224.0.0.99",
-        "ip link add t0 type ip6gre local 2001:db8::1",
+    for (line, is_read) in [
+        ("type gre local 192.0.2.1", false),
+        ("type gre local 192.0.2.1 remote 224.0.0.99", false),
+        ("type gre external", true),
+        ("type ip6gre local 2001:db8::1", false),
+        ("type ip6gre local 2001:db8::1 remote ff02::99", true),
+        ("type ip6gre external", true),
     ] {
-        if link::run(&hosts.server, line).is_err() {
-            need::of_kernel("gre_without_a_peer_of_one_host_is_refused", "GRE");
+        let made = link::run(&hosts.server, &format!("ip link add t0 {line}"));
+        if made.is_err() {
+            let test = "packets_that_leave_on_gre_without_a_peer_of_one_host_are_refused";
+            need::of_kernel(test, "GRE");
             return;
         }
-        for place in ["t0", "t0:out"] {
-            let words = ["'t0", "neither with an Ethernet", "`remote` of one host"];
-            let attach = hosts.limiter(&format!("attach {place} --rate 5"));
+        if need::tcx() {
+            for place in ["t0", "t0:out"].iter().take(1 + usize::from(is_read)) {
+                hosts.run(&format!("attach {place} --rate 5"));
+                hosts.run(&format!("doctor {place}"));
+                hosts.run(&format!("detach {place}"));
+            }
+        }
+        if !is_read {
+            let words = ["'t0", "header of another packet", "`remote` of one host"];
+            let attach = hosts.limiter("attach t0:out --rate 5");
             attach.expect_error(1, &words);
-            let doctor = hosts.limiter(&format!("doctor {place}"));
+            let doctor = hosts.limiter("doctor t0:out");
             doctor.expect(1);
             assert!(doctor.stdout.contains(words[2]), "{line}: {doctor:?}");
         }
         link::run(&hosts.server, "ip link delete t0").unwrap();
+    }
+}
+
+/// Packets that arrive there have their own header where the kernel says.
+#[test]
+fn packets_that_arrive_on_gre_without_a_peer_are_limited() {
+    const TEST: &str = "packets_that_arrive_on_gre_without_a_peer_are_limited";
+    need_kernel!();
+    for kind in [&GRE_LISTENING, &IP6GRE_LISTENING] {
+        let Some(link) = Link::new(kind) else {
+            need::of_kernel(TEST, kind.name);
+            return;
+        };
+        if !need::tcx() {
+            return;
+        }
+        for version in kind.carries {
+            eventually("the tunnel works", || {
+                !link.send(*version, true, 1, || ()).is_empty()
+            });
+        }
+        for (limit, file) in PATHS {
+            link.hosts
+                .attach_file(&format!("interfaces = \"{TUNNEL}\"\n{file}"));
+            Attachment {
+                link: &link,
+                kind,
+                place: TUNNEL,
+                to_server: true,
+                limit,
+            }
+            .admits_its_burst();
+            link.hosts.run(&format!("detach {TUNNEL}"));
+        }
     }
 }
 

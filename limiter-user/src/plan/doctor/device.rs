@@ -2,18 +2,21 @@
 
 use limiter_config::{Direction, names::direction_of};
 use limiter_kernel::{
-    ops::attach::ELSEWHERE,
+    ops::attach::{ELSEWHERE, begins_with},
     probe::{Device, Features, Machine},
     sys::Interface,
 };
 
 use super::{
-    finding::{Finding, Mode, ok, problem, warning},
+    finding::{Finding, Mode, error, ok, problem, warning},
     mode::{ONE_BUFFER, ena_queues},
 };
 
 pub(super) fn interface(device: &Device) -> Finding {
     let Interface { name, index, .. } = &device.interface;
+    if let Err(why) = device.interface.is_seen(direction_of(name).1) {
+        return error(&why);
+    }
     if !device.interface.up {
         return warning(
             format!("index {index}, down: no packets come in"),
@@ -37,9 +40,11 @@ pub(super) fn frames(device: &Device, machine: &Machine) -> Finding {
     if device.interface.ethernet {
         return ok("Ethernet");
     }
-    if !device.interface.bare_ip {
+    let (_, direction) = direction_of(&device.interface.name);
+    if !device.interface.is_read(direction) {
+        let why = begins_with(&device.interface);
         return problem(
-            "packets begin neither with an Ethernet nor with an IP header, and `attach` refuses this interface",
+            format!("packets {why}, and `attach` refuses this interface"),
             ELSEWHERE,
         );
     }

@@ -39,10 +39,12 @@ pub(super) fn expected(device: &Device) -> Mode {
             XdpMode::Offloaded | XdpMode::Multiple => Mode::Unknown,
         };
     }
-    if !device.interface.ethernet && !device.interface.bare_ip {
+    let (_, direction) = direction_of(&device.interface.name);
+    let interface = &device.interface;
+    if !interface.is_read(direction) || interface.is_seen(direction).is_err() {
         return Mode::Unknown;
     }
-    if !device.interface.ethernet || direction_of(&device.interface.name).1 == Direction::Out {
+    if !device.interface.ethernet || direction == Direction::Out {
         return Mode::Tc;
     }
     match device.xdp {
