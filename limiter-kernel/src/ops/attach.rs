@@ -19,7 +19,7 @@ use crate::{
         survey::trouble, unpin,
     },
     sys::{
-        Dir, Interface, Link, Lock, XdpMode, bpffs, clock, interface, lock, native_mode,
+        Dir, Interface, Link, Lock, XdpMode, bpffs, clock, heard, interface, lock, native_mode,
         requirements,
     },
 };
@@ -119,7 +119,8 @@ fn link(interface: Interface, wanted: &Wanted) -> Result<(Record, Program, Link)
         Ok(link.map(|link| (record, program, link)))
     };
     if needs_tc(&interface, wanted)? {
-        return in_mode(XdpMode::Tc, None)?.map_err(|why| not_taken(&interface, XdpMode::Tc, &why));
+        return in_mode(XdpMode::Tc, None)?
+            .map_err(|why| not_taken(&interface, XdpMode::Tc, &why.into()));
     }
     if let Some(xdp) = interface.xdp {
         return Err(occupant::refusal(&interface, xdp));
@@ -198,11 +199,13 @@ pub(crate) fn in_best_mode<T>(
     mode: Mode,
     link: impl Fn(XdpMode, Option<String>) -> Result<io::Result<T>>,
 ) -> Result<T> {
+    let attempt =
+        |mode, fallback: Option<String>| attempt(interface, || link(mode, fallback.clone()));
     let mut fallback = None;
     if mode != Mode::Generic {
         let native = match native_mode::obstacle(interface) {
-            Some(why) => Err(io::Error::other(why)),
-            None => link(XdpMode::Native, None)?,
+            Some(why) => Err(io::Error::other(why).into()),
+            None => attempt(XdpMode::Native, None)?,
         };
         match native {
             Ok(linked) => return Ok(linked),
@@ -210,12 +213,46 @@ pub(crate) fn in_best_mode<T>(
             Err(why) => return Err(not_taken(interface, XdpMode::Native, &why)),
         }
     }
-    link(XdpMode::Generic, fallback)?.map_err(|why| not_taken(interface, XdpMode::Generic, &why))
+    attempt(XdpMode::Generic, fallback)?.map_err(|why| not_taken(interface, XdpMode::Generic, &why))
+}
+
+/// The kernel's reason not to take a program, with its own words if it has some.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    why: io::Error,
+    words: Option<String>,
+}
+
+impl From<io::Error> for Refusal {
+    fn from(why: io::Error) -> Self {
+        Self { why, words: None }
+    }
+}
+
+/// Calls `link`, and once more to hear the kernel's words if it fails and the error does not say enough.
+fn attempt<T>(
+    interface: &Interface,
+    link: impl Fn() -> Result<io::Result<T>>,
+) -> Result<Result<T, Refusal>> {
+    let why = match link()? {
+        Ok(linked) => return Ok(Ok(linked)),
+        Err(why) => why,
+    };
+    let says_enough = match why.raw_os_error() {
+        Some(libc::EPERM | libc::ENODEV) => true,
+        Some(libc::EOPNOTSUPP) => interface.parent.is_none(),
+        _ => false,
+    };
+    if says_enough {
+        return Ok(Err(why.into()));
+    }
+    let (again, words) = heard::during(link);
+    Ok(again?.map_err(|why| Refusal { why, words }))
 }
 
 /// Error for an interface that refuses the program in this mode.
-pub(crate) fn not_taken(interface: &Interface, mode: XdpMode, why: &io::Error) -> Error {
-    let name = &interface.name;
+pub(crate) fn not_taken(interface: &Interface, mode: XdpMode, refusal: &Refusal) -> Error {
+    let (name, Refusal { why, words }) = (&interface.name, refusal);
     match why.raw_os_error() {
         Some(libc::EPERM) => Error::refused_by_kernel(),
         Some(libc::ENODEV) => Error::NoInterface(name.clone()),
@@ -223,26 +260,41 @@ pub(crate) fn not_taken(interface: &Interface, mode: XdpMode, why: &io::Error) -
             "no program with this id runs there: `bpftool net show dev {name}` lists the ids"
         )),
         Some(libc::EBUSY | libc::EEXIST) if mode != XdpMode::Tc => {
-            occupant::program_above(interface).unwrap_or_else(|| Error::Refused(format!(
-                "another XDP program has just been attached to '{name}', and an interface runs only one, or one above it (VLAN, macvlan, bond) in another network namespace has a program: `ip link show {name}` shows the id of its own; remove it first"
-            )))
+            occupant::program_above(interface)
+                .unwrap_or_else(|| occupant::taken(name, why, words.as_deref()))
         }
         _ if mode != XdpMode::Native => Error::Refused(format!(
             "the kernel refused to attach to '{name}' ({why}): mode {} should work on every interface: please report this",
             mode.name()
         )),
         _ => Error::Refused(format!(
-            "the driver of '{name}' does not accept the program in native mode ({}): use --mode generic, which works everywhere and is slower{}",
-            no_native_reason(why, interface),
+            "the driver of '{name}' does not accept the program in native mode ({}{}): use --mode generic, which works everywhere and is slower{}",
+            no_native_reason(refusal, interface),
+            occupant::said(words.as_deref()),
             match why.raw_os_error() {
-                Some(libc::ERANGE) => ", or lower the MTU (3498 fits every driver)",
-                _ => "",
+                Some(libc::ERANGE) => ", or lower the MTU (3498 fits every driver)".to_owned(),
+                Some(libc::ENOSPC) if interface.parent.is_none() =>
+                    format!(", or {}", more_queues(name)),
+                Some(libc::ENOSPC | libc::ENOMEM) =>
+                    format!(", or change its queues (`ethtool -l {name}` shows them)"),
+                _ => String::new(),
             }
         )),
     }
 }
 
-fn no_native_reason(why: &io::Error, interface: &Interface) -> String {
+/// The reason why a veth has no native mode.
+pub const TOO_FEW_QUEUES: &str =
+    "it has fewer receive queues than its other end has transmit queues";
+
+/// Advice for a veth called `name` without native mode.
+pub fn more_queues(name: &str) -> String {
+    format!(
+        "`ethtool -L {name} rx N` for as many, or `ethtool -L PEER tx N` at the other end for fewer"
+    )
+}
+
+fn no_native_reason(Refusal { why, words }: &Refusal, interface: &Interface) -> String {
     match why.raw_os_error() {
         Some(libc::EOPNOTSUPP) => match &interface.program_below {
             // bond_xdp_set in drivers/net/bonding/bond_main.c.
@@ -250,7 +302,12 @@ fn no_native_reason(why: &io::Error, interface: &Interface) -> String {
             None => "it does not support XDP".to_owned(),
         },
         Some(libc::ERANGE) => format!("its MTU of {} is too large for XDP", interface.mtu),
-        _ => why.to_string(),
+        // veth_xdp_set in drivers/net/veth.c.
+        Some(libc::ENOSPC) if interface.parent.is_none() => TOO_FEW_QUEUES.to_owned(),
+        Some(libc::ENOSPC | libc::ENOMEM) => {
+            format!("too few queues for XDP, or no memory: {why}")
+        }
+        _ => words.clone().unwrap_or_else(|| why.to_string()),
     }
 }
 

@@ -42,7 +42,7 @@ pub async fn put(interface: &Interface, wanted: &Wanted, folder: &Dir) -> Result
         return Err(error);
     }
     let link = Link::create(fd, interface.index, mode)
-        .map_err(|why| attach::not_taken(interface, mode, &why));
+        .map_err(|why| attach::not_taken(interface, mode, &why.into()));
     let held = link.and_then(|link| {
         link.pin(folder).inspect_err(|_| {
             // Another process may still hold the link.
@@ -89,7 +89,7 @@ async fn take_off(interface: &Interface, foreign: &Foreign) -> Result<()> {
             interface.name,
             occupant::END_LINK
         )),
-        Some(libc::EEXIST) => attach::not_taken(interface, foreign.mode, &why),
+        Some(libc::EEXIST) => attach::not_taken(interface, foreign.mode, &why.into()),
         _ => Error::system("detaching the other program", why),
     })
 }

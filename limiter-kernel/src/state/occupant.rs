@@ -1,5 +1,7 @@
 //! The XDP program that an interface runs, and its owner.
 
+use std::io;
+
 use aya::programs::loaded_programs;
 
 use crate::{
@@ -42,6 +44,30 @@ pub(crate) fn program_above(interface: &Interface) -> Option<Error> {
     Some(Error::Refused(format!(
         "'{above}' is above '{name}' and has an XDP program, and the kernel takes none below it: detach that program, attach to '{name}', then to '{above}' again if both are wanted; or use --hook tc, in the network stack (Linux 6.6)"
     )))
+}
+
+/// The kernel's own words, behind a reason.
+pub(crate) fn said(words: Option<&str>) -> String {
+    words.map_or(String::new(), |words| {
+        format!("; the kernel says '{words}'")
+    })
+}
+
+/// The error for an interface called `name` that runs no program as far as this command could see, although the kernel
+/// takes no XDP program there (`dev_xdp_attach` and `dev_xdp_install` in net/core/dev.c).
+pub(crate) fn taken(name: &str, why: &io::Error, words: Option<&str>) -> Error {
+    let words = said(words);
+    let reason = match why.raw_os_error() {
+        Some(libc::EEXIST) => {
+            "an interface above it (VLAN, macvlan, vxlan) in another network namespace has one, or another one has just been attached: detach that program"
+        }
+        _ => {
+            "another one has just been attached, or the card puts packets into a process's own memory (io_uring, devmem TCP; `ethtool -g` shows tcp-data-split): end that"
+        }
+    };
+    Error::Refused(format!(
+        "the kernel takes no XDP program on '{name}' now ({why}{words}): {reason} (`ip link show {name}` shows a program's id), or use --hook tc, in the network stack (Linux 6.6)"
+    ))
 }
 
 /// The error that names the program in the way, with advice to remove it.

@@ -7,7 +7,7 @@
 #![allow(unsafe_code, reason = "see docs/unsafe.md")]
 
 use std::{
-    ffi::CString,
+    ffi::{CStr, CString},
     io, mem,
     os::{
         fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
@@ -18,9 +18,11 @@ use std::{
 
 use nix::errno::Errno;
 
+const BPF_PROG_LOAD: libc::c_int = 5;
 const BPF_OBJ_PIN: libc::c_int = 6;
 const BPF_OBJ_GET: libc::c_int = 7;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_int = 15;
+const BPF_RAW_TRACEPOINT_OPEN: libc::c_int = 17;
 const BPF_LINK_CREATE: libc::c_int = 28;
 const BPF_LINK_UPDATE: libc::c_int = 29;
 const BPF_LINK_DETACH: libc::c_int = 34;
@@ -56,6 +58,41 @@ fn bpf<T>(command: libc::c_int, attributes: &mut T) -> io::Result<RawFd> {
 fn owned(fd: RawFd) -> OwnedFd {
     // SAFETY: only called with a descriptor that the kernel has just made for this process.
     unsafe { OwnedFd::from_raw_fd(fd) }
+}
+
+/// Loads a program for a tracepoint.
+pub fn load_raw_tracepoint(instructions: &[[u8; 8]]) -> io::Result<OwnedFd> {
+    #[repr(C)]
+    struct Attributes {
+        program_type: u32,
+        count: u32,
+        instructions: u64,
+        license: u64,
+    }
+    const BPF_PROG_TYPE_RAW_TRACEPOINT: u32 = 17;
+    let mut attributes = Attributes {
+        program_type: BPF_PROG_TYPE_RAW_TRACEPOINT,
+        count: u32::try_from(instructions.len()).unwrap_or(u32::MAX),
+        instructions: address(instructions.as_ptr()),
+        license: address(c"Dual MIT/GPL".as_ptr()),
+    };
+    bpf(BPF_PROG_LOAD, &mut attributes).map(owned)
+}
+
+/// Runs a program at the tracepoint called `name` until the returned link is dropped.
+pub fn open_raw_tracepoint(name: &CStr, program: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    #[repr(C)]
+    struct Attributes {
+        name: u64,
+        program: u32,
+        rest: u32,
+    }
+    let mut attributes = Attributes {
+        name: address(name.as_ptr()),
+        program: raw(program),
+        rest: 0,
+    };
+    bpf(BPF_RAW_TRACEPOINT_OPEN, &mut attributes).map(owned)
 }
 
 /// Attaches a program to the hook `attach_type` of an interface by a link. The flags of XDP are its mode; those of the

@@ -5,6 +5,7 @@ pub mod bpf;
 pub mod bpffs;
 pub mod clock;
 pub mod folder;
+pub(crate) mod heard;
 pub mod interface;
 pub mod kind;
 pub mod link;

@@ -2,7 +2,7 @@
 
 use limiter_config::{Direction, names::direction_of};
 use limiter_kernel::{
-    ops::attach::{ELSEWHERE, begins_with},
+    ops::attach::{ELSEWHERE, TOO_FEW_QUEUES, begins_with, more_queues},
     probe::{Device, Features, Machine},
     sys::Interface,
 };
@@ -124,7 +124,11 @@ pub(super) fn driver(device: &Device, expected: Mode) -> Finding {
         return warning(found, format!("change that on the host, or {SLOWER}"));
     }
     match features {
-        // A veth needs as many receive queues as its peer has transmit queues (veth_set_xdp_features).
+        // `veth_set_xdp_features` in drivers/net/veth.c.
+        Features { native: false, .. } if name == "veth" => warning(
+            format!("{name}: no native XDP: {TOO_FEW_QUEUES}"),
+            format!("{}; or {SLOWER}", more_queues(&device.interface.name)),
+        ),
         Features { native: false, .. } => warning(format!("{name}: no native XDP"), SLOWER),
         Features { frags: true, .. } => {
             ok(format!("{name}: native XDP, frames in several buffers"))
