@@ -12,11 +12,11 @@ use aya::maps::{Array, IterableMap, MapData};
 use crate::{error::cause, sys::bpf};
 
 /// The most bytes of a message that are copied.
-const LONGEST: usize = 256;
+const LONGEST: u16 = 256;
 
 /// A program on the tracepoint that copies the messages of this process.
 struct Listener {
-    message: Array<MapData, [u8; LONGEST]>,
+    message: Array<MapData, [u8; LONGEST as usize]>,
     _link: OwnedFd,
 }
 
@@ -30,7 +30,7 @@ pub fn during<T>(work: impl FnOnce() -> T) -> (T, Option<String>) {
 
 impl Listener {
     fn new() -> io::Result<Self> {
-        let message = Array::<MapData, [u8; LONGEST]>::create(1, 0).map_err(cause)?;
+        let message = Array::<MapData, [u8; LONGEST as usize]>::create(1, 0).map_err(cause)?;
         let map = message.map().fd().as_fd().as_raw_fd();
         let program = bpf::load_raw_tracepoint(&instructions(map))?;
         let link = bpf::open_raw_tracepoint(c"bpf_xdp_link_attach_failed", program.as_fd())?;
@@ -53,7 +53,7 @@ fn instructions(map: i32) -> [[u8; 8]; 11] {
     const GET_CURRENT_PID_TGID: i32 = 14;
     const PROBE_READ_KERNEL_STR: i32 = 115;
     const VALUE_OF_MAP: u8 = 2;
-    let (own, longest) = (process::id().cast_signed(), LONGEST as i32);
+    let (own, longest) = (process::id().cast_signed(), i32::from(LONGEST));
     [
         // r6 = the message, the first argument of the tracepoint.
         instruction(0x79, (6, 1), 0, 0),
