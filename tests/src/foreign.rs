@@ -70,12 +70,17 @@ impl Foreign {
 
     /// Attaches the program to the server by netlink, as other tools do. `mode` is in the notation of `bpftool`.
     pub fn attach(&self, hosts: &Hosts, mode: &str) {
-        let id = self.id.to_string();
-        assert!(bpftool(
-            hosts,
-            &["net", "attach", mode, "id", &id, "dev", "eth0"]
-        ));
+        attach(hosts, mode, self.id);
     }
+}
+
+/// Attaches the program with this id to the server by netlink. `mode` is in the notation of `bpftool`.
+pub fn attach(hosts: &Hosts, mode: &str, id: u32) {
+    let id = id.to_string();
+    assert!(bpftool(
+        hosts,
+        &["net", "attach", mode, "id", &id, "dev", "eth0"]
+    ));
 }
 
 /// Runs `bpftool` on the server. Returns false if it fails.
@@ -96,7 +101,7 @@ pub fn on_server(hosts: &Hosts) -> Option<(&'static str, u32)> {
 }
 
 /// One instruction: code, registers (source, destination), offset, immediate.
-fn instruction(code: u8, registers: (u8, u8), offset: i16, number: i32) -> [u8; 8] {
+pub(crate) fn instruction(code: u8, registers: (u8, u8), offset: i16, number: i32) -> [u8; 8] {
     let mut bytes = [0; 8];
     bytes[0] = code;
     bytes[1] = if cfg!(target_endian = "little") {
@@ -143,7 +148,7 @@ fn instructions(seen: &Array<MapData, u64>) -> Vec<[u8; 8]> {
 }
 
 /// Calls `BPF_PROG_LOAD` as other loaders do.
-fn load(instructions: &[[u8; 8]], kind: Kind) -> io::Result<OwnedFd> {
+pub(crate) fn load(instructions: &[[u8; 8]], kind: Kind) -> io::Result<OwnedFd> {
     const BPF_PROG_LOAD: libc::c_int = 5;
     const BPF_PROG_TYPE_XDP: u32 = 6;
     const BPF_F_XDP_HAS_FRAGS: u32 = 1 << 5;

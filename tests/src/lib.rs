@@ -3,6 +3,7 @@
 //!
 //! A helper that fails panics: its message is what the reader of a failed test needs.
 
+pub mod af_xdp;
 pub mod browser;
 pub mod calls;
 pub mod captures;

@@ -4,11 +4,12 @@ use std::{fs, path::PathBuf, process::Command, sync::Mutex, time::Duration};
 
 use limiter_kernel::sys::{interface, interface::XdpMode, link::Link};
 use limiter_tests::{
+    af_xdp::Xsk,
     command::{ip, limiter},
     eventually,
-    foreign::{DROPPED_PORT, FRAGS, Foreign, Kind, PLAIN, bpftool, on_server},
+    foreign::{DROPPED_PORT, FRAGS, Foreign, Kind, PLAIN, attach, bpftool, on_server},
     hosts::{CLIENT, Hosts},
-    need, need_kernel,
+    need, need_kernel, program_fact,
     raw::Raw,
     steps::kill_at_each_step,
     testbed::Namespace,
@@ -119,6 +120,61 @@ fn packets_that_pass_reach_the_chained_program() {
         detach.expect(0);
         assert!(detach.stdout.contains("runs there again"), "{detach:#?}");
         expect_back(&hosts, &foreign, mode);
+    }
+}
+
+/// Mode tc sees no packet of an AF_XDP socket, so it is not recommended. In front of the socket's program, limits apply.
+#[test]
+fn packets_of_af_xdp_sockets_are_limited_in_a_chain_and_only_there() {
+    need_all!();
+    for (how, mode) in [("xdpdrv", "native"), ("xdpgeneric", "generic")] {
+        let hosts = Hosts::new();
+        let sockets = Xsk::open(&hosts.server, PLAIN);
+        let id = program_fact(&sockets.program, "prog_id:").unwrap();
+        attach(&hosts, how, id);
+        let wire = Raw::open(&hosts.client);
+        let send = || (0..20).for_each(|_| wire.send(&hosts.frame(CLIENT).bytes()));
+        let reach = |count| {
+            eventually("the socket has the packets", || {
+                sockets.packets().len() == count
+            });
+        };
+        send();
+        reach(20);
+        assert_eq!(sockets.packets()[0], hosts.frame(CLIENT).bytes());
+
+        let words = [
+            "AF_XDP sockets, past all limits",
+            "limiter attach eth0 --chain",
+        ];
+        refused(&hosts, &CHAIN[..6], &words);
+        for text in [
+            hosts.limiter(&CHAIN[..6]).stderr,
+            hosts.limiter("doctor eth0").stdout,
+        ] {
+            assert!(
+                text.contains("--chain") && !text.contains("--hook tc"),
+                "{text}"
+            );
+        }
+        let mut reached = 20;
+        if need::tcx() {
+            hosts.run("attach eth0 --hook tc --rate 1/h --burst 6");
+            send();
+            reached += 20;
+            reach(reached);
+            assert_eq!(hosts.status()["seen"]["packets"], 0, "{mode}");
+            hosts.run("detach eth0");
+        }
+        hosts.limiter(&CHAIN).expect(0);
+        send();
+        reach(reached + 6);
+        let status = hosts.status();
+        assert_eq!(status["mode"], mode);
+        assert_eq!(status["passed"]["packets"], 6, "{mode}");
+        assert_eq!(status["dropped"]["packets"], 14, "{mode}");
+        hosts.run("detach eth0");
+        assert_eq!(on_server(&hosts), Some((mode, id)));
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::io;
 
-use aya::programs::loaded_programs;
+use aya::{
+    maps::{MapInfo, MapType},
+    programs::{ProgramInfo, loaded_programs},
+};
 
 use crate::{
     Attachment, Error, Result,
@@ -78,22 +81,39 @@ pub(crate) fn refusal(interface: &Interface, xdp: XdpState) -> Error {
         XdpMode::Offloaded => "xdpoffload",
         _ => "xdp",
     };
+    let behind = match program(xdp.program_id).is_some_and(|program| fills_sockets(&program)) {
+        true => "its packets go to AF_XDP sockets, past all limits in the network stack",
+        false => {
+            "`--hook tc` limits behind it, in the network stack (Linux 6.6), so not what goes to AF_XDP sockets"
+        }
+    };
     Error::Refused(format!(
-        "{}: if it was attached through netlink (as `ip link` does), `limiter attach {name} --chain ...` runs in front of it, and `ip link set {name} {off} off` removes it; if a link holds it, {END_LINK}; `--hook tc` limits behind it, in the network stack (Linux 6.6)",
+        "{}: if it was attached through netlink (as `ip link` does), `limiter attach {name} --chain ...` runs in front of it, and `ip link set {name} {off} off` removes it; if a link holds it, {END_LINK}; {behind}",
         in_the_way(interface, xdp)
     ))
 }
 
-/// The name of the program with this id. Reading it needs `CAP_SYS_ADMIN`.
-fn name(id: u32) -> Option<String> {
-    let mut programs = loaded_programs().flatten();
-    name_of(&programs.find(|program| program.id() == id)?)
+/// The program with this id. Reading it needs `CAP_SYS_ADMIN`.
+fn program(id: u32) -> Option<ProgramInfo> {
+    loaded_programs()
+        .flatten()
+        .find(|program| program.id() == id)
+}
+
+/// Returns true if the program has a map of AF_XDP sockets. That of a program behind a dispatcher of libxdp is not found.
+fn fills_sockets(program: &ProgramInfo) -> bool {
+    let maps = program.map_ids().ok().flatten().unwrap_or_default();
+    let kinds = maps
+        .into_iter()
+        .filter_map(|id| MapInfo::from_id(id).ok()?.map_type().ok());
+    kinds.into_iter().any(|kind| kind == MapType::XskMap)
 }
 
 /// The beginning of messages about a program in the way.
 pub(crate) fn in_the_way(interface: &Interface, state: XdpState) -> String {
     let (id, mode) = (state.program_id, state.mode.name());
-    let name = name(id).map_or(String::new(), |name| format!("'{name}', "));
+    let name = program(id).and_then(|program| name_of(&program));
+    let name = name.map_or(String::new(), |name| format!("'{name}', "));
     format!(
         "another XDP program ({name}id {id}, {mode} mode) is attached to '{}', and an interface runs only one",
         interface.name
