@@ -19,6 +19,7 @@ mod learn;
 mod lists;
 mod notify;
 mod obstacles;
+mod other_tools;
 mod package;
 mod privileges;
 mod reload;
