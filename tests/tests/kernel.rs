@@ -3,6 +3,7 @@
 mod adaptive;
 mod answers;
 mod bans;
+mod bytes;
 mod clients;
 mod coexistence;
 mod configurations;

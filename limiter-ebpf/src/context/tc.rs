@@ -11,6 +11,7 @@ use aya_ebpf::{
 };
 use limiter_common::{
     abi::{Stamp, rules::FIRST},
+    arithmetic::size,
     policy::{
         headers::{ETHERNET, Header, Headers},
         merged::{Merged, Walk, end_of_transport},
@@ -37,6 +38,9 @@ const HEADERS_MAX: u32 = 14 + 8 * 4 + 60 + 60;
 
 /// Most bytes in front of a packet that comes in without an Ethernet header, as a mask.
 const FOREIGN_MAX: u32 = 0xff;
+
+/// Bytes of a VLAN tag.
+const VLAN_TAG: u64 = 4;
 
 /// Longest IP packet in bytes. The helper that reads relative to the network header reaches one byte further.
 const IP_PACKET_MAX: u32 = 0xffff;
@@ -200,8 +204,9 @@ pub unsafe fn outer_vlan(context: *mut Raw) -> u32 {
     }
 }
 
-/// Size of the frame, as in [`size`]: of all packets that receive offload has merged, or that the interface will make
-/// of it. In a replay, the stamp has the length, because a capture may be truncated.
+/// Size of the frame on the wire, as in [`size`]: of all packets that receive offload has merged, or that the interface
+/// will make of it. The kernel keeps the outer VLAN tag beside the frame, also one that came in the frame. In a replay, the
+/// stamp has the length, because a capture may be truncated.
 #[inline(always)]
 pub fn size<const FRAGS: bool>(context: &Context) -> u64 {
     let raw = context.skb.skb;
@@ -211,10 +216,15 @@ pub fn size<const FRAGS: bool>(context: &Context) -> u64 {
     {
         length = stamp.length;
     }
-    if field!(raw, gso_size) == 0 {
-        return length.into();
+    let size = match field!(raw, gso_size) {
+        0 => length.into(),
+        _ => merged_size(raw, length, first(raw)),
+    };
+    if field!(raw, vlan_present) == 0 {
+        return size;
     }
-    merged_size(raw, length, first(raw))
+    let packets = size::packets(size);
+    size::of(packets, size::bytes(size) + packets * VLAN_TAG)
 }
 
 /// The kind of the packet's first header.
