@@ -171,7 +171,7 @@ impl<H: Host + 'static> Agent<H> {
         }
         let (known, entries) = (*known, std::mem::take(entries));
         let restored = async move { store.restore(&fleet, known, &entries).await };
-        self.asked.push(restored, move |agent, restored| {
+        self.requests.push(restored, move |agent, restored| {
             let Some(index) = agent.index_of(member) else {
                 return;
             };
