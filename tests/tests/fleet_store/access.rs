@@ -151,7 +151,7 @@ fn documented_commands_set_up_a_store() {
     assert!(error.is_of_the_connection(), "{error}");
     let text = error.to_string();
     assert!(
-        text.contains("running in protected mode") && text.contains("requirepass"),
+        text.contains("in protected mode") && text.contains("requirepass"),
         "{text}"
     );
     let text = say(&commands.join("\n"));
