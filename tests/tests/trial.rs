@@ -314,7 +314,7 @@ fn limit_missing_in_a_trial_keeps_its_buckets() {
     let hosts = Hosts::new();
     let files = Folder::new();
     let probe = Probe::new(&hosts);
-    let all = "max_sources = 64\nnew_sources = \"none\"\n[lists]\nown = [\"10.99.0.0/24\"]\n";
+    let all = "mode = \"native\"\nmax_sources = 64\nnew_sources = \"none\"\n[lists]\nown = [\"10.99.0.0/24\"]\n";
     let own =
         "[[limit]]\nname = \"own\"\nmatch = { source = \"own\" }\nrate = \"60/h\"\nburst = 6\n";
     let others = "[[limit]]\nname = \"others\"\nrate = \"100/s\"\nburst = 9\n";

@@ -1,5 +1,6 @@
 use std::collections::BTreeSet;
 
+use anyhow::bail;
 use clap::Args;
 use ipnet::IpNet;
 
@@ -70,6 +71,10 @@ async fn unban(interface: &str, arguments: &Unban) -> anyhow::Result<()> {
         // The agent needs the lock of the attachment, and may load another program.
         match by_fleet::change_bans(interface, Edit::Remove(prefixes.clone())).await {
             Ok(changed) if changed == prefixes.len() as u64 => of_fleet.clone_from(prefixes),
+            Ok(changed) if changed < of_fleet.len() as u64 => bail!(
+                "the fleet's ban of {} is in force on {interface}, but not in the store: another host has just removed it, or the store has lost it and the agents put it back; nothing was changed here: repeat the command",
+                first_of(of_fleet.iter()).unwrap_or_default()
+            ),
             Ok(_) => {}
             Err(error) if of_fleet.is_empty() => note(&format!("bans of the fleet stay: {error}")),
             Err(error) => return Err(error),
