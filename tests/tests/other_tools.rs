@@ -154,12 +154,12 @@ impl Reasons {
 }
 
 /// Sends from one host to another. Returns how many errors the sender got, and the kernel's reasons for drops.
-fn send(from: &Host, to: SocketAddr, wants_errors: bool) -> (u64, Vec<String>) {
-    on(from, || {
+fn send(sender: &Host, receiver: SocketAddr, wants_errors: bool) -> (u64, Vec<String>) {
+    on(sender, || {
         let reasons = Reasons::start();
         let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
         setsockopt(&socket, Ipv4RecvErr, &wants_errors).unwrap();
-        let send = |_: &u64| match socket.send_to(&[0; 18], to) {
+        let send = |_: &u64| match socket.send_to(&[0; 18], receiver) {
             Ok(_) => false,
             Err(error) => {
                 assert_eq!(error.raw_os_error(), Some(libc::ENOBUFS));
@@ -176,18 +176,18 @@ fn column(attachment: &str) -> Vec<String> {
     let hosts = Hosts::new();
     let Hosts { server, client } = &hosts;
     let is_out = attachment.ends_with(":out");
-    let (from, to, address) = match is_out {
+    let (sender, receiver, address) = match is_out {
         false => (client, server, SERVER),
         true => (server, client, CLIENT),
     };
     // A socket, so that the receiver answers nothing.
-    let bound = on(to, || UdpSocket::bind(("0.0.0.0", PORT))).unwrap();
+    let bound = on(receiver, || UdpSocket::bind(("0.0.0.0", PORT))).unwrap();
     hosts.run(&format!("attach {attachment} --rate 1/h --burst {PASSED}"));
     let name = attachment.split(' ').next().unwrap();
     let direction = if is_out { "tx" } else { "rx" };
     let round = |wants_errors| {
         let before = link(server, direction);
-        let (errors, reasons) = send(from, (address, PORT).into(), wants_errors);
+        let (errors, reasons) = send(sender, (address, PORT).into(), wants_errors);
         eventually("limiter has seen all packets", || {
             let status = hosts.json(&format!("status {name} --json"));
             number(&status["interfaces"][0]["seen"]["packets"]) == SENT
@@ -202,13 +202,13 @@ fn column(attachment: &str) -> Vec<String> {
         "listening on",
     );
     let driver = driver_counter(server, "xdp_drops");
-    let refused = nstat(from, "UdpSndbufErrors");
+    let refused = nstat(sender, "UdpSndbufErrors");
     let (counted, errors, reasons) = round(false);
     let dumped = tcpdump.end();
     let dumped = dumped.lines().filter(|line| line.contains("UDP")).count();
     assert_eq!(errors, 0, "{attachment}: without IP_RECVERR");
     let driver = driver_counter(server, "xdp_drops") - driver;
-    let refused = nstat(from, "UdpSndbufErrors") - refused;
+    let refused = nstat(sender, "UdpSndbufErrors") - refused;
     hosts.run(&format!("detach {name}"));
     hosts.run(&format!("attach {attachment} --rate 1/h --burst {PASSED}"));
     let (_, errors, _) = round(true);

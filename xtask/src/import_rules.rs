@@ -48,7 +48,7 @@ const CIRCLE_MAX: [(&str, usize); 11] = [
     ("limiter-config", 2),
     ("limiter-ebpf", 1),
     ("limiter-feed", 1),
-    ("limiter-fleet", 3),
+    ("limiter-fleet", 2),
     ("limiter-kernel", 3),
     ("limiter-lists", 2),
     ("limiter-user", 3),

@@ -1,14 +1,12 @@
 //! `doctor` names each obstacle that makes `attach` fail, with a remedy.
 
-use std::{fs, os::unix::process::CommandExt, process::Command};
+use std::process::Command;
 
 use limiter_tests::{
-    command::{Outcome, binary, copy_binary},
     foreign::{Foreign, PLAIN},
-    hosts::{Hosts, on},
+    hosts::Hosts,
     need, need_kernel,
 };
-use serde_json::Value;
 
 use super::{diagnose, expect, ip};
 

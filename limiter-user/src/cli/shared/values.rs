@@ -8,6 +8,7 @@ pub use limiter_config::{
     number::count,
 };
 use limiter_kernel::sys::interface::real_name;
+use tokio::runtime::Builder;
 
 use super::interfaces::ALL;
 
@@ -20,12 +21,13 @@ pub const YEAR: u64 = 31_557_600 * SECOND;
 
 /// Reads the name of an interface. An alternative one stands for the interface's name, so that outputs, records and files
 /// have one name for it.
-#[tokio::main(flavor = "current_thread")]
-pub async fn interface(text: &str) -> Result<String, Invalid> {
+pub fn interface(text: &str) -> Result<String, Invalid> {
     let name = names::interface(text)?;
-    Ok(match &*name {
-        ALL => name,
-        _ => real_name(&name).await,
+    // Without descriptors for a runtime, the name stays as it is, and the command says why it fails.
+    let runtime = Builder::new_current_thread().enable_all().build();
+    Ok(match runtime {
+        Ok(runtime) if name != ALL => runtime.block_on(real_name(&name)),
+        _ => name,
     })
 }
 
