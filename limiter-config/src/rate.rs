@@ -142,7 +142,9 @@ fn packets(count: &str, period: u64) -> Result<(u64, u64), Invalid> {
         (amount > 0 && period <= PERIOD_MAX).then_some((amount / common, period))
     };
     fits().ok_or_else(|| {
-        invalid!("'{count}' is not a number of packets: write one, as in 1500, 0.5 or 2k")
+        invalid!(
+            "'{count}' is not a number of packets below 2^63: write one, as in 1500, 0.5 or 2k"
+        )
     })
 }
 

@@ -2,12 +2,18 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
-use limiter_config::{Invalid, burst::BYTES, names, number};
+use limiter_config::{
+    Direction, Invalid,
+    burst::BYTES,
+    names::{self, OUT, direction_of},
+    number,
+};
 pub use limiter_config::{
     lists::{address, prefix},
     number::count,
 };
-use limiter_kernel::sys::interface::real_name;
+use limiter_kernel::sys::interface;
+use rustix::net::{self, AddressFamily, SocketType, netdevice};
 use tokio::runtime::Builder;
 
 use super::interfaces::ALL;
@@ -23,11 +29,27 @@ pub const YEAR: u64 = 31_557_600 * SECOND;
 /// have one name for it.
 pub fn interface(text: &str) -> Result<String, Invalid> {
     let name = names::interface(text)?;
-    // Without descriptors for a runtime, the name stays as it is, and the command says why it fails.
-    let runtime = Builder::new_current_thread().enable_all().build();
-    Ok(match runtime {
-        Ok(runtime) if name != ALL => runtime.block_on(real_name(&name)),
-        _ => name,
+    Ok(match &*name {
+        ALL => name,
+        _ => real_name(&name).unwrap_or(name),
+    })
+}
+
+/// The name of the interface that `name` stands for; `None` if there is none, or it cannot be asked for.
+fn real_name(name: &str) -> Option<String> {
+    // IFNAMSIZ in include/uapi/linux/if.h, with the end.
+    const LONGEST: usize = 15;
+    let (wanted, direction) = direction_of(name);
+    let socket = net::socket(AddressFamily::INET, SocketType::DGRAM, None).ok()?;
+    if wanted.len() > LONGEST {
+        let runtime = Builder::new_current_thread().enable_all().build().ok()?;
+        return Some(runtime.block_on(interface::real_name(name)));
+    }
+    let index = netdevice::name_to_index(&socket, wanted).ok()?;
+    let found = netdevice::index_to_name(&socket, index).ok()?;
+    Some(match direction {
+        Direction::In => found,
+        Direction::Out => found + OUT,
     })
 }
 
