@@ -70,7 +70,7 @@ impl Running {
 
     /// Interrupts the tool. Returns its output.
     fn end(mut self) -> String {
-        // What has arrived is on its way through the tool.
+        // The rest is on its way through the tool.
         std::thread::sleep(Duration::from_millis(500));
         let id = Pid::from_raw(i32::try_from(self.0.id()).unwrap());
         kill(id, Signal::SIGINT).unwrap();
@@ -171,7 +171,7 @@ fn send(sender: &Host, receiver: SocketAddr, wants_errors: bool) -> (u64, Vec<St
     })
 }
 
-/// What the tools show in one column of the table.
+/// The cells of one column of the table.
 fn column(attachment: &str) -> Vec<String> {
     let hosts = Hosts::new();
     let Hosts { server, client } = &hosts;
