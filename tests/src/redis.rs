@@ -29,7 +29,7 @@ pub struct Setup<'h> {
     pub password: Option<String>,
     /// Its certificates: with them, it listens with TLS only.
     pub tls: Option<PathBuf>,
-    /// Whether it demands certificates of its clients.
+    /// True if it demands certificates of its clients.
     pub demands_certificates: bool,
     /// Initial text of its configuration file. The file also sets the address, and the store can rewrite it.
     pub file: Option<String>,

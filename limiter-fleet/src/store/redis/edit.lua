@@ -9,18 +9,6 @@
 -- The record has the revision of all lists, their birth, and the length of each list. A list that is shorter was evicted.
 -- Revision and birth are times, not counts: a store that has lost its data does not repeat them.
 local MOST = 9007199254740991
-local call, format = redis.call, string.format
-
-local time = call('TIME')
-local now = time[1] * 1000000 + time[2]
-local function number(text)
-  return text and #text <= 16 and string.find(text, '^%d+$') and tonumber(text) or 0
-end
-local function is_hash(key)
-  local kind = call('TYPE', key)
-  kind = kind.ok or kind
-  return kind == 'hash' or kind == 'none'
-end
 
 if not is_hash(KEYS[2]) then
   call('DEL', KEYS[2])

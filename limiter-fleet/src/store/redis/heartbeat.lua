@@ -12,10 +12,7 @@ local AHEAD = 1000000
 local DAY = 86400000
 local LONGEST = 400
 
-local call = redis.call
-local time = call('TIME')
-local now = time[1] * 1000000 + time[2]
-local function score(at) return string.format('%.0f', at) end
+local function score(at) return format('%.0f', at) end
 local since = score(now - ARGV[1])
 
 -- Adds arguments to a set ordered by time, and removes old, future and surplus entries.
@@ -41,14 +38,6 @@ local alive = call('ZCOUNT', KEYS[1], since, '+inf')
 local oldest = call('ZRANGEBYSCORE', KEYS[1], since, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
 local age = oldest and now - oldest or 0
 
-local function number(text)
-  return text and #text <= 16 and string.find(text, '^%d+$') and tonumber(text) or 0
-end
-local function is_hash(key)
-  local kind = call('TYPE', key)
-  kind = kind.ok or kind
-  return kind == 'hash' or kind == 'none'
-end
 local fields = { 'revision' }
 for i = 4, #KEYS do
   fields[i - 2] = 'n:' .. string.match(KEYS[i], ':list:(.*)$')

@@ -6,16 +6,6 @@
 --         (-1: the key is not a list); the place of the next part ('0': there is none); and prefix, value, prefix,
 --         value..., without entries longer than limiter writes. socket.rs derives the longest reply from this.
 local PREFIX, VALUE = 43, 320
-local call = redis.call
-local time = call('TIME')
-local function number(text)
-  return text and #text <= 16 and string.find(text, '^%d+$') and tonumber(text) or 0
-end
-local function is_hash(key)
-  local kind = call('TYPE', key)
-  kind = kind.ok or kind
-  return kind == 'hash' or kind == 'none'
-end
 local name = 'n:' .. string.match(KEYS[2], ':list:(.*)$')
 local record = is_hash(KEYS[1]) and call('HMGET', KEYS[1], 'revision', 'born', name) or {}
 
@@ -35,5 +25,5 @@ if is_hash(KEYS[2]) then
   end
 end
 return {
-  time[1] * 1000000 + time[2], number(record[1]), number(record[2]), number(record[3]), length, place, list,
+  now, number(record[1]), number(record[2]), number(record[3]), length, place, list,
 }

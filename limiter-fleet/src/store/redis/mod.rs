@@ -25,10 +25,10 @@ use super::{
 };
 
 const EXCHANGE: &str = include_str!("exchange.lua");
-const HEARTBEAT: &str = include_str!("heartbeat.lua");
-const EDIT: &str = include_str!("edit.lua");
-const PART: &str = include_str!("lists.lua");
-const RESTORE: &str = include_str!("restore.lua");
+const HEARTBEAT: &str = concat!(include_str!("prelude.lua"), include_str!("heartbeat.lua"));
+const EDIT: &str = concat!(include_str!("prelude.lua"), include_str!("edit.lua"));
+const PART: &str = concat!(include_str!("prelude.lua"), include_str!("lists.lua"));
+const RESTORE: &str = concat!(include_str!("prelude.lua"), include_str!("restore.lua"));
 
 /// The oldest major version with the needed script functions.
 const OLDEST: u32 = 7;

@@ -7,18 +7,6 @@
 --
 -- The record notes nothing before the list is complete: hosts keep what they have until then.
 local MOST = 9007199254740991
-local call, format = redis.call, string.format
-
-local time = call('TIME')
-local now = time[1] * 1000000 + time[2]
-local function number(text)
-  return text and #text <= 16 and string.find(text, '^%d+$') and tonumber(text) or 0
-end
-local function is_hash(key)
-  local kind = call('TYPE', key)
-  kind = kind.ok or kind
-  return kind == 'hash' or kind == 'none'
-end
 
 if not is_hash(KEYS[2]) then
   call('DEL', KEYS[2])
