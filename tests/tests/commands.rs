@@ -14,6 +14,7 @@ mod export;
 mod fail2ban;
 mod faults;
 mod feeds;
+mod first_guesses;
 mod interfaces;
 mod learn;
 mod lists;

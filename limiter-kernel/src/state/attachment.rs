@@ -1,5 +1,7 @@
 //! An existing attachment: its pins, opened.
 
+use std::collections::BTreeSet;
+
 use limiter_config::{Lists, Settings};
 
 use crate::{
@@ -84,6 +86,18 @@ impl Attachment {
         let mut attachments = Vec::new();
         let errors = Self::visit_all(async |attachment| attachments.push(attachment)).await?;
         Ok((attachments, errors))
+    }
+
+    /// The names of the interfaces of this network namespace with an attachment, of any layout.
+    pub async fn names() -> Result<Vec<String>> {
+        let found = Survey::take().await?.found.into_iter();
+        let names = found.filter_map(|(_, pinned)| match pinned {
+            Ok(Pinned::On(_, interface)) => Some(interface.name),
+            _ => None,
+        });
+        // An interface whose attachment is being replaced has two.
+        let names: BTreeSet<_> = names.collect();
+        Ok(names.into_iter().collect())
     }
 
     /// Calls `visit` with each attachment of this network namespace. An attachment has some twenty descriptors: only one

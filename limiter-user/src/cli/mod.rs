@@ -65,6 +65,7 @@ mod shared {
     pub mod output;
     pub mod secrets;
     pub mod ssh;
+    mod tips;
     pub mod values;
 
     pub use captured::note_capture;
@@ -78,7 +79,12 @@ mod shared {
     pub use limiting::{Limiting, settings};
     pub use output::{Usage, about, answer, note, outcome, print, report, usage, write};
     pub use ssh::{allow_first, warn_of_ban, warn_of_change};
-    pub use values::{DAY, SECOND, YEAR, address, count, duration, file_size, interface, prefix};
+    pub use values::{
+        DAY, SECOND, YEAR, address, count, duration, file_size, interface, is_interface, prefix,
+    };
+}
+mod typed {
+    pub mod words;
 }
 
 use std::{fmt::Write, process::ExitCode};
@@ -95,6 +101,7 @@ pub use other::preset::FILES as PRESETS;
 use other::{completions, helper, man, preset};
 use plan::{config, doctor, learn, replay};
 use shared::{descriptors, interfaces::OnOne, output};
+use typed::words;
 
 /// The version, and what this build lacks.
 const VERSION: &str = match cfg!(feature = "fleet") {
@@ -108,7 +115,8 @@ const VERSION: &str = match cfg!(feature = "fleet") {
 #[command(name = "limiter", version = VERSION, about, long_about = None, max_term_width = 100)]
 #[command(
     after_help = "Exit status: 0 success, also if there was nothing to change; 1 failure, with --strict also if there was \
-                  nothing to change; 2 wrong command line."
+                  nothing to change; 2 wrong command line.\n\nIFACE may be left out where limiter is attached to one \
+                  interface, except of detach. -i IFACE is understood too."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -169,9 +177,14 @@ enum Verb {
     Man(man::Manual),
 }
 
+/// The definition of the command line.
+fn definition() -> Command {
+    words::describe(Cli::command())
+}
+
 /// The command line. Its help lists the verbs in groups, which clap has no option for.
 pub fn command() -> Command {
-    let command = Cli::command();
+    let command = definition();
     let heading = *command.get_styles().get_header();
     let name = *command.get_styles().get_literal();
     let mut verbs = String::new();
@@ -194,7 +207,7 @@ pub fn main() -> ExitCode {
         descriptors::raise();
         return finish(helper::run(origin));
     }
-    let matches = command().try_get_matches();
+    let matches = words::parse(std::env::args_os().collect(), command);
     match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => {
             output::be_strict(cli.strict);
@@ -204,7 +217,7 @@ pub fn main() -> ExitCode {
             }
             finish(run(cli.verb))
         }
-        Err(error) => output::wrong_command_line(error, Cli::command()),
+        Err(error) => output::wrong_command_line(error, definition()),
     }
 }
 
@@ -252,8 +265,8 @@ async fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Config(verb) => config::run(verb).await,
         Verb::Agent(arguments) => agent::run(arguments).await,
         Verb::Preset(arguments) => preset::run(&arguments),
-        Verb::Completions(arguments) => completions::run(&arguments, Cli::command()),
-        Verb::Man(arguments) => man::run(&arguments, Cli::command()),
+        Verb::Completions(arguments) => completions::run(&arguments, definition()),
+        Verb::Man(arguments) => man::run(&arguments, definition()),
     }
 }
 

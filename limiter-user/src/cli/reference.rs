@@ -3,12 +3,12 @@
 
 use std::{fmt::Write, fs, path::Path};
 
-use clap::{Arg, Command, CommandFactory, Parser};
+use clap::{Arg, Command, Parser};
 use limiter_common::policy::verdict::{Reason, Verdict};
 use limiter_config::{file::TABLES, reader::Keyed};
 use limiter_feed::Settings as Feed;
 
-use super::{Cli, GROUPS, man::examples};
+use super::{Cli, GROUPS, definition, man::examples};
 use crate::documents::{compare, schema};
 use crate::notify::watch::Event;
 
@@ -75,7 +75,7 @@ fn section(verb: &Command, depth: usize) -> String {
 
 #[test]
 fn command_reference_matches_the_program() {
-    let mut command = Cli::command();
+    let mut command = definition();
     command.build();
     let mut page = COMMANDS.to_owned();
     for (group, verbs) in GROUPS {

@@ -27,6 +27,7 @@ pub enum Verb<On: Args> {
     /// Add prefixes to the list; none of them if one is invalid
     Add(Given<On>),
     /// Remove prefixes from the list; a note names missing ones
+    #[command(aliases = ["delete", "del", "rm"])]
     Remove(Given<On>),
     /// Replace the whole list by these prefixes
     Replace(Given<On>),
@@ -39,6 +40,7 @@ pub enum Verb<On: Args> {
         lasting: Lasting,
     },
     /// Print the list
+    #[command(aliases = ["show", "ls", "print"])]
     List {
         #[command(flatten)]
         on: On,
@@ -54,8 +56,18 @@ pub struct Tier {
     #[command(flatten)]
     on: OnOne,
     /// Name of the list
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", value_parser = list)]
     name: String,
+}
+
+/// Reads the name of a list. Without an interface in front of it, a prefix would be read as the name.
+fn list(text: &str) -> Result<String, Invalid> {
+    match prefix(text) {
+        Ok(_) => Err(invalid!(
+            "'{text}' is a prefix where the name of a list belongs: write the list in front of it"
+        )),
+        Err(_) => Ok(text.to_owned()),
+    }
 }
 
 // Prefixes on the command line, or in a file.
@@ -125,8 +137,8 @@ async fn execute<On: Args>(
         }
         Verb::List { on: targets, json } => {
             let (targets, name) = which(targets)?;
-            let list = async |interface: &str| list(interface, &name, json).await;
-            return each(&targets.interfaces, list).await;
+            let show = async |interface: &str| print(interface, &name, json).await;
+            return each(&targets.interfaces, show).await;
         }
     };
     let (targets, name) = which(given.on)?;
@@ -148,7 +160,7 @@ async fn execute<On: Args>(
     each(&targets.interfaces, put_in_force).await
 }
 
-async fn list(interface: &str, name: &str, json: bool) -> anyhow::Result<()> {
+async fn print(interface: &str, name: &str, json: bool) -> anyhow::Result<()> {
     let mut settings = Attachment::open(interface).await?.settings()?;
     let is_shared = settings.shares(name);
     let prefixes = find(&mut settings, name)?.iter().map(show).collect();

@@ -36,7 +36,7 @@ pub struct Preset {
     #[arg(value_name = "NAME", requires = "interfaces", value_parser = recipe(), hide_possible_values = true)]
     recipe: Option<Recipe>,
     /// Interface that the file is for; several as in eth0,eth1
-    #[arg(long = "interface", value_name = "IFACE", requires = "recipe", value_delimiter = ',', value_parser = interface)]
+    #[arg(short = 'i', long = "interface", value_name = "IFACE", requires = "recipe", value_delimiter = ',', value_parser = interface)]
     interfaces: Vec<String>,
 }
 

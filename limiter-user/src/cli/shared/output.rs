@@ -10,7 +10,7 @@ use limiter_config::escape;
 
 use super::{
     at_once::{self, Text},
-    descriptors, secrets,
+    descriptors, secrets, tips,
 };
 
 /// A command line that is well-formed, but contradicts itself.
@@ -173,6 +173,7 @@ pub fn wrong_command_line(mut error: clap::Error, command: clap::Command) -> Exi
     } else {
         // The advice to write an unknown option as a value is never useful.
         error.remove(ContextKind::Suggested);
+        tips::add(&mut error);
         secrets::hide_value(&mut error, command);
         let text = secrets::hide(&error.render().to_string());
         let _ = io::stderr().write_all(escape(&text, |c| c == '\n').as_bytes());

@@ -35,6 +35,14 @@ pub fn interface(text: &str) -> Result<String, Invalid> {
     })
 }
 
+/// Returns true if a word names interfaces that exist, or all.
+pub fn is_interface(word: &str) -> bool {
+    word == ALL
+        || word
+            .split(',')
+            .all(|name| names::interface(name).is_ok() && real_name(name).is_some())
+}
+
 /// The name of the interface that `name` stands for; `None` if there is none, or it cannot be asked for.
 fn real_name(name: &str) -> Option<String> {
     // IFNAMSIZ in include/uapi/linux/if.h, with the end.

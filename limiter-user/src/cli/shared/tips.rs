@@ -1,0 +1,122 @@
+//! Tips about verbs that other programs have, and limiter has under another name.
+
+use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
+
+use super::is_interface;
+
+/// Words, and the commands that do what they mean elsewhere.
+const TIPS: [(&str, &str); 17] = [
+    (
+        "list ls",
+        "`limiter status` lists the attachments, `limiter bans` the bans, and `limiter deny list IFACE` the deny list",
+    ),
+    (
+        "show info ps state display",
+        "`limiter status` shows the attachments, and `limiter config show IFACE` the settings in force",
+    ),
+    (
+        "stats statistics counters monitor live",
+        "`limiter status` shows the counters, and `limiter top IFACE` the sources, live",
+    ),
+    (
+        "block drop reject blacklist blocklist",
+        "`limiter ban IFACE ADDRESS` drops a source until `limiter unban IFACE ADDRESS`; `limiter deny add IFACE ADDRESS` puts it on the deny list",
+    ),
+    (
+        "unblock",
+        "`limiter unban IFACE ADDRESS` ends a ban, and `limiter deny remove IFACE ADDRESS` takes a source off the deny list",
+    ),
+    (
+        "permit accept pass whitelist allowlist exempt",
+        "`limiter allow add IFACE ADDRESS` lets a source pass before any limit",
+    ),
+    (
+        "stop off disable down unload kill uninstall",
+        "`limiter detach IFACE` stops limiting, and leaves nothing behind",
+    ),
+    (
+        "remove rm delete del",
+        "`limiter detach IFACE` stops limiting, and `limiter deny remove IFACE ADDRESS` takes a source off the deny list",
+    ),
+    (
+        "start on enable up load run create install",
+        "`limiter attach IFACE --rate RATE` begins to limit",
+    ),
+    (
+        "add new",
+        "`limiter attach IFACE --rate RATE` begins to limit, and `limiter deny add IFACE ADDRESS` puts a source on the deny list",
+    ),
+    (
+        "restart refresh apply",
+        "`limiter reload IFACE` applies a changed configuration file",
+    ),
+    (
+        "change update modify edit rate",
+        "`limiter set IFACE --rate RATE` changes a limit while traffic flows",
+    ),
+    ("version", "`limiter --version` prints the version"),
+    (
+        "logs events tail trace drops",
+        "`limiter watch IFACE` prints drops as they happen, and `limiter log IFACE` what the kernel program reports",
+    ),
+    (
+        "clear flush zero",
+        "`limiter reset IFACE --all` refills all buckets, and `limiter deny clear IFACE` empties the deny list",
+    ),
+    (
+        "save dump export-config backup",
+        "`limiter config show IFACE` prints the settings in force, as a configuration file",
+    ),
+    (
+        "validate verify lint test",
+        "`limiter config check FILE` reports the mistakes in a file, and `limiter attach IFACE --rate RATE --shadow` drops nothing",
+    ),
+];
+
+/// Puts a tip into the error about a wrong verb, if there is one.
+pub fn add(error: &mut Error) {
+    if error.kind() != ErrorKind::InvalidSubcommand {
+        return;
+    }
+    let Some(ContextValue::String(verb)) = error.get(ContextKind::InvalidSubcommand) else {
+        return;
+    };
+    let known = |(words, _): &&(&str, &str)| words.split(' ').any(|word| word == verb);
+    let tip = TIPS.iter().find(known).map(|(_, tip)| *tip);
+    let misplaced = is_interface(verb)
+        .then_some("a verb comes in front of the interface; `--help` lists the verbs");
+    if let Some(tip) = tip.or(misplaced) {
+        error.remove(ContextKind::SuggestedSubcommand);
+        let tip = ContextValue::StyledStrs(vec![tip.into()]);
+        error.insert(ContextKind::Suggested, tip);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TIPS;
+    use crate::cli::command;
+
+    #[test]
+    fn every_tip_is_for_words_that_are_no_verbs_and_names_commands_that_parse() {
+        let verbs = command();
+        for (words, tip) in TIPS {
+            for word in words.split(' ') {
+                assert!(verbs.find_subcommand(word).is_none(), "{word} is a verb");
+            }
+            let commands = tip.split('`').skip(1).step_by(2);
+            let mut count = 0;
+            for line in commands {
+                let line = line
+                    .replace("IFACE", "eth0")
+                    .replace("ADDRESS", "192.0.2.7")
+                    .replace("RATE", "5/s");
+                let read = command().try_get_matches_from(line.split(' '));
+                let wrong = read.err().filter(clap::Error::use_stderr);
+                assert!(wrong.is_none(), "{line}: {}", wrong.unwrap());
+                count += 1;
+            }
+            assert!(count > 0, "{tip}");
+        }
+    }
+}

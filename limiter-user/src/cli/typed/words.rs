@@ -1,0 +1,234 @@
+//! The words of a command line before clap reads them: the interface may be named by `-i`, or left out where limiter is
+//! attached to one, and a list or an interface may come in front of its verb.
+
+use std::{ffi::OsString, net::IpAddr};
+
+use clap::{Arg, ArgAction, ArgMatches, Command, error::ErrorKind};
+use limiter_kernel::Attachment;
+use tokio::runtime::Builder;
+
+use crate::cli::shared::{is_interface, prefix};
+
+/// The value's name of arguments that are interfaces.
+const IFACE: &str = "IFACE";
+/// Verbs whose interfaces need no attachment.
+const WITHOUT_ATTACHMENT: [&str; 3] = ["attach", "doctor", "learn"];
+/// The verb that never guesses its interface: protection would end where nobody meant it.
+const NEVER_GUESSES: &str = "detach";
+
+/// Reads a command line. If it is wrong, and would be right with the only interface that limiter is attached to behind
+/// the verb, it means that interface.
+pub fn parse(
+    words: Vec<OsString>,
+    command: impl Fn() -> Command,
+) -> Result<ArgMatches, clap::Error> {
+    let mut definition = command();
+    let (mut words, is_named) = with_named(words, &definition);
+    if !is_named {
+        words = in_order(words, &definition);
+    }
+    let read = |words: &[OsString]| command().try_get_matches_from(words);
+    let wrong = match read(&words) {
+        Err(wrong) if !is_named && may_lack(wrong.kind()) => wrong,
+        read => return read,
+    };
+    let Some(verb) = Verb::of(&words, &definition) else {
+        return Err(wrong);
+    };
+    let Verb { path, place, .. } = verb;
+    if !verb.command.get_positionals().any(is_interfaces)
+        || WITHOUT_ATTACHMENT.contains(&&*path[0])
+        || words.iter().any(|word| names_interface(word))
+    {
+        return Err(wrong);
+    }
+    let attached = attached();
+    let Some(first) = attached.first() else {
+        return Err(wrong);
+    };
+    let mut whole = words;
+    whole.insert(place, first.into());
+    // The interface must be all that is missing.
+    let Ok(matches) = read(&whole) else {
+        return Err(wrong);
+    };
+    if attached.len() == 1 && path != [NEVER_GUESSES] {
+        return Ok(matches);
+    }
+    let more = if whole.len() > place + 1 { " ..." } else { "" };
+    let text = format!(
+        "limiter is attached to {}: write the interface, as in `limiter {} {first}{more}`",
+        attached.join(", "),
+        path.join(" ")
+    );
+    definition.build();
+    let inner = path.iter().try_fold(&mut definition, |command, name| {
+        command.find_subcommand_mut(name)
+    });
+    Err(match inner {
+        Some(inner) => inner.error(ErrorKind::MissingRequiredArgument, text),
+        None => wrong,
+    })
+}
+
+/// Adds to a verb that works on an attachment that its interface may be left out, and to each verb with interfaces the
+/// option `-i`, which [`parse`] replaces.
+pub fn describe(command: Command) -> Command {
+    let path = command.get_name().to_owned();
+    let guesses = !WITHOUT_ATTACHMENT.contains(&&*path) && path != NEVER_GUESSES;
+    let inner: Vec<_> = command.get_subcommands().map(Command::get_name).collect();
+    let inner: Vec<_> = inner.into_iter().map(str::to_owned).collect();
+    let command = inner.into_iter().fold(command, |command, name| {
+        command.mut_subcommand(name, describe)
+    });
+    if !command.get_positionals().any(is_interfaces) {
+        return command;
+    }
+    let option = Arg::new("named")
+        .short('i')
+        .long("interface")
+        .value_name(IFACE)
+        .action(ArgAction::Append)
+        .hide(true);
+    let with_default = |given: Arg| {
+        let help = given
+            .get_help()
+            .filter(|_| guesses && is_interfaces(&given));
+        match help.map(ToString::to_string) {
+            Some(help) if !help.contains("Default:") => given.help(format!(
+                "{help}. Default: the attached one, if it is the only one"
+            )),
+            _ => given,
+        }
+    };
+    command.arg(option).mut_args(with_default)
+}
+
+fn is_interfaces(given: &Arg) -> bool {
+    given
+        .get_value_names()
+        .is_some_and(|names| names.iter().any(|name| name == IFACE))
+}
+
+/// Returns true for a mistake that a missing first operand causes: the others are read in its place.
+fn may_lack(kind: ErrorKind) -> bool {
+    use ErrorKind::{InvalidValue, MissingRequiredArgument, ValueValidation};
+
+    [InvalidValue, MissingRequiredArgument, ValueValidation].contains(&kind)
+}
+
+/// The verb of a command line.
+struct Verb<'a> {
+    command: &'a Command,
+    /// Its names, from the outermost one.
+    path: Vec<String>,
+    /// The place of the word behind it.
+    place: usize,
+}
+
+impl<'a> Verb<'a> {
+    fn of(words: &[OsString], command: &'a Command) -> Option<Self> {
+        let mut verb = Self {
+            command,
+            path: Vec::new(),
+            place: 0,
+        };
+        for (place, word) in plain(words, 1) {
+            let Some(inner) = verb.command.find_subcommand(word) else {
+                break;
+            };
+            verb.command = inner;
+            verb.path.push(inner.get_name().to_owned());
+            verb.place = place + 1;
+        }
+        (!verb.path.is_empty()).then_some(verb)
+    }
+}
+
+/// The words from a place on that are no options, with their places.
+fn plain(words: &[OsString], from: usize) -> impl Iterator<Item = (usize, &str)> {
+    let words = words.iter().enumerate().skip(from);
+    let words = words.map_while(|(place, word)| Some((place, word.to_str()?)));
+    let words = words.take_while(|(_, word)| *word != "--");
+    words.filter(|(_, word)| !word.starts_with('-'))
+}
+
+fn names_interface(word: &OsString) -> bool {
+    word.to_str().is_some_and(is_interface)
+}
+
+/// Puts the interfaces of `-i` behind the verb, where its operands begin. Returns false if there are none, or if the verb
+/// has no interfaces or reads the option itself.
+fn with_named(words: Vec<OsString>, command: &Command) -> (Vec<OsString>, bool) {
+    let (mut rest, mut names) = (Vec::new(), Vec::new());
+    let mut given = words.iter();
+    while let Some(word) = given.next() {
+        let text = word.to_str().unwrap_or_default();
+        let name = match text {
+            "--" => {
+                rest.push(word.clone());
+                rest.extend(given.by_ref().cloned());
+                break;
+            }
+            "-i" | "--interface" => given.next().and_then(|name| name.to_str()),
+            _ if text.starts_with("--") => text.strip_prefix("--interface="),
+            _ => text.strip_prefix("-i"),
+        };
+        match name {
+            Some(name) => names.push(name),
+            None => rest.push(word.clone()),
+        }
+    }
+    if names.is_empty() {
+        return (words, false);
+    }
+    let mut rest = in_order(rest, command);
+    let place = Verb::of(&rest, command)
+        .filter(|verb| verb.command.get_positionals().any(is_interfaces))
+        .map(|verb| verb.place);
+    match place {
+        Some(place) => {
+            rest.insert(place, names.join(",").into());
+            (rest, true)
+        }
+        None => (words, false),
+    }
+}
+
+/// Puts the verb in front of the interface, as in `deny eth0 list`, and adds `add` to `deny eth0 192.0.2.7`.
+fn in_order(mut words: Vec<OsString>, command: &Command) -> Vec<OsString> {
+    let (outer, from) = match Verb::of(&words, command) {
+        Some(verb) => (verb.command, verb.place),
+        None => (command, 1),
+    };
+    if !outer.has_subcommands() {
+        return words;
+    }
+    let operands: Vec<_> = plain(&words, from).collect();
+    let Some((place, first)) = operands.first().copied() else {
+        return words;
+    };
+    let is_prefix = |word: &str| prefix(word).is_ok() || word.parse::<IpAddr>().is_ok();
+    let is_first_interface = is_interface(first);
+    let verb = operands
+        .get(1)
+        .filter(|(_, word)| is_first_interface && outer.find_subcommand(word).is_some());
+    if let Some(&(behind, _)) = verb {
+        let verb = words.remove(behind);
+        words.insert(place, verb);
+        return words;
+    }
+    let begins = is_prefix(first) || is_first_interface;
+    let adds = begins && operands.iter().any(|(_, word)| is_prefix(word));
+    if adds && outer.find_subcommand("add").is_some() {
+        words.insert(from, "add".into());
+    }
+    words
+}
+
+/// The interfaces that limiter is attached to, as far as this user may know.
+fn attached() -> Vec<String> {
+    let runtime = Builder::new_current_thread().enable_all().build().ok();
+    let names = runtime.map(|runtime| runtime.block_on(Attachment::names()));
+    names.and_then(Result::ok).unwrap_or_default()
+}

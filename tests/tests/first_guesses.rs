@@ -1,0 +1,165 @@
+//! What an operator types first works, or the message has the command that does.
+
+use limiter_tests::{command::Outcome, files::Folder, hosts::Hosts, need_kernel};
+
+/// Command lines on a host with limiter on `eth0` alone, and a word of the output. All succeed.
+const WORK: &str = r"
+status => eth0
+status eth0 => eth0
+eth0 status => eth0
+top --once => eth0
+top -i eth0 --once => eth0
+check 192.0.2.7 => 192.0.2.7
+check eth0 192.0.2.7 => 192.0.2.7
+check 192.0.2.7 --interface eth0 => 192.0.2.7
+-i eth0 check 192.0.2.7 => 192.0.2.7
+check --interface=eth0 192.0.2.7 => 192.0.2.7
+check -ieth0 192.0.2.7 => 192.0.2.7
+set --rate 20/s => rate 10/s -> 20/s
+ban 203.0.113.1 => eth0: 203.0.113.1 banned
+ban 203.0.113.2 203.0.113.3 --for 10m => and 1 more banned for 10m
+bans -i eth0 => 203.0.113.2
+unban 203.0.113.1 => unbanned
+unban --all => unbanned
+deny eth0 203.0.113.4 => deny: 1 added
+deny 203.0.113.5 => deny: 1 added
+deny eth0 add 203.0.113.6 => deny: 1 added
+deny add 2001:db8::/48 => deny: 1 added
+deny list => 203.0.113.4
+deny eth0 list => 203.0.113.5
+deny show => 203.0.113.6
+deny rm 203.0.113.4 => deny: 0 added, 1 removed
+deny -i eth0 203.0.113.4 => deny: 1 added
+deny clear => removed
+allow eth0 198.51.100.0/24 => allow: 1 added
+allow 198.51.100.7 => allow: 1 added
+tier add partners 192.0.2.0/24 198.51.100.0/24 => partners: 2 added
+tier list partners => 192.0.2.0/24
+reset 192.0.2.7 => eth0
+reset --all => eth0
+reload => eth0
+keep => not on trial
+config show => rate
+";
+
+/// Command lines of a mistake that limiter does not guess around, and words of the message.
+const TIPS: &str = r"
+list => limiter status | limiter deny list
+show => limiter status | limiter config show
+ps => limiter status
+block 203.0.113.1 => limiter ban IFACE ADDRESS
+unblock 203.0.113.1 => limiter unban
+stop eth0 => limiter detach IFACE
+start eth0 => limiter attach IFACE
+add eth0 => limiter attach IFACE | limiter deny add
+remove eth0 => limiter detach IFACE | limiter deny remove
+logs => limiter watch IFACE | limiter log IFACE
+stats => limiter status | limiter top
+version => limiter --version
+statu => 'status'
+check => ADDRESS
+check eth0 => ADDRESS
+unban eth0 => CIDR
+ban eth0 --for 10m => CIDR
+tier list eth0 => NAME
+tier add partners => CIDR
+deny eth0 => a verb comes in front of the interface
+deny eth7 192.0.2.7 => eth7
+reset eth0 => ADDRESS
+set => IFACE
+attach --rate 5 => IFACE
+detach => limiter is attached to eth0: write the interface, as in `limiter detach eth0`
+detach --strict => `limiter detach eth0 ...`
+export -i eth0 => '-i'
+";
+
+const FILE: &str = r#"
+max_bans = 16
+[lists]
+partners = []
+[[limit]]
+name = "all"
+rate = "10/s"
+"#;
+
+fn lines(table: &str) -> impl Iterator<Item = (&str, Vec<&str>)> {
+    let lines = table.lines().filter_map(|line| line.split_once(" => "));
+    lines.map(|(line, words)| (line, words.split(" | ").collect()))
+}
+
+#[track_caller]
+fn expect_words(outcome: &Outcome, words: &[&str]) {
+    for word in words {
+        assert!(outcome.stdout.contains(word), "'{word}': {outcome:#?}");
+    }
+}
+
+/// Two hosts, with limiter on the server's `eth0`, from a file.
+fn attached(folder: &Folder) -> Hosts {
+    let hosts = Hosts::new();
+    let file = folder.write("limiter.toml", FILE);
+    hosts.run(&["attach", "eth0", "--config", &file]);
+    hosts
+}
+
+#[test]
+fn first_guesses_work_where_limiter_is_attached_to_one_interface() {
+    need_kernel!();
+    let folder = Folder::new();
+    let hosts = attached(&folder);
+    for (line, words) in lines(WORK) {
+        let outcome = hosts.limiter(line);
+        outcome.expect(0);
+        expect_words(&outcome, &words);
+    }
+}
+
+#[test]
+fn wrong_guesses_get_the_command_that_works_and_change_nothing() {
+    need_kernel!();
+    let folder = Folder::new();
+    let hosts = attached(&folder);
+    for (line, words) in lines(TIPS) {
+        hosts.limiter(line).expect_error(2, &words);
+    }
+    let status = hosts.status();
+    assert_eq!(status["limits"].as_array().unwrap().len(), 1, "{status}");
+    assert_eq!(status["bans"]["by_origin"], serde_json::json!({}));
+}
+
+#[test]
+fn message_lists_the_interfaces_if_several_are_attached() {
+    need_kernel!();
+    let folder = Folder::new();
+    let hosts = attached(&folder);
+    hosts.run("attach eth0:out --rate 1k/s");
+    for line in [
+        "top --once",
+        "check 192.0.2.7",
+        "deny 192.0.2.7",
+        "reset --all",
+        "detach",
+    ] {
+        let verb = line.split(' ').next().unwrap();
+        let words = ["attached to eth0, eth0:out: write the interface", verb];
+        hosts.limiter(line).expect_error(2, &words);
+    }
+    hosts.run("check 192.0.2.7 -i eth0:out");
+    let listed = hosts.run("deny list all");
+    assert_eq!(listed, "", "nothing was added");
+}
+
+/// Without an attachment, the command line is wrong as it stands.
+#[test]
+fn interface_is_missing_where_limiter_is_not_attached() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    for (line, word) in [
+        ("top", "IFACE"),
+        ("reset --all", "IFACE"),
+        ("check 192.0.2.7", "is an address"),
+        ("detach", "IFACE"),
+    ] {
+        hosts.limiter(line).expect_error(2, &[word]);
+    }
+}
