@@ -19,6 +19,7 @@ pub mod limit_quota;
 mod limits;
 pub mod lists;
 pub mod matches;
+mod merge;
 pub mod names;
 pub mod nat64;
 pub mod new_sources;

@@ -20,6 +20,7 @@ mod learn;
 mod lists;
 mod notify;
 mod obstacles;
+mod one_service;
 mod other_tools;
 mod package;
 mod privileges;

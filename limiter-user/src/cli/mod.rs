@@ -16,6 +16,7 @@ mod limit {
     pub mod attach;
     pub mod detach;
     pub mod keep;
+    pub mod one;
     pub mod reload;
     pub mod reset;
     pub mod set;
@@ -58,6 +59,7 @@ mod shared {
     pub mod captured;
     pub mod descriptors;
     pub mod file;
+    pub mod input;
     pub mod interfaces;
     pub mod interruption;
     pub mod lasting;
@@ -93,7 +95,7 @@ use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use tokio::runtime::Builder;
 
 use fleet::agent;
-use limit::{adapt, attach, detach, keep, reload, reset, set};
+use limit::{adapt, attach, detach, keep, one, reload, reset, set};
 use limiter_config::lists::{ALLOW, DENY};
 use lists::{ban, bans, edit, feed, unban};
 use observe::{check, export, log, notify, status, top, watch};
@@ -128,7 +130,7 @@ struct Cli {
 
 /// The groups of `limiter help`, with their verbs.
 pub const GROUPS: [(&str, &str); 6] = [
-    ("Limit", "attach set reload keep reset adapt detach"),
+    ("Limit", "attach set limit reload keep reset adapt detach"),
     ("Observe", "status top watch log check export notify"),
     ("Lists", "allow deny tier ban unban bans feed"),
     ("Plan", "doctor learn replay config"),
@@ -140,6 +142,7 @@ pub const GROUPS: [(&str, &str); 6] = [
 enum Verb {
     Attach(attach::Attach),
     Set(set::Set),
+    Limit(one::One),
     Reload(reload::Reload),
     Keep(keep::Keep),
     Reset(reset::Reset),
@@ -240,6 +243,7 @@ async fn run(verb: Verb) -> anyhow::Result<()> {
     match verb {
         Verb::Attach(arguments) => attach::run(arguments).await,
         Verb::Set(arguments) => set::run(arguments).await,
+        Verb::Limit(arguments) => one::run(arguments).await,
         Verb::Reload(arguments) => reload::run(arguments).await,
         Verb::Keep(arguments) => keep::run(arguments).await,
         Verb::Reset(arguments) => reset::run(arguments).await,

@@ -6,6 +6,7 @@ use clap::Args;
 use limiter_config::{
     Direction, Mode, Settings,
     names::{self, OUT, direction_of},
+    reader::Setting,
 };
 use limiter_kernel::{
     Attachment, Error,
@@ -26,9 +27,9 @@ use super::{
 };
 use crate::{
     cli::shared::{
-        DAY, Limiting, SECOND, Usage, about, at_once::at_once, duration, interface, note, outcome,
-        read_for, report, settings, ssh, unique, warn_of_changed_meaning, warn_of_full_tables,
-        warn_of_small_bursts,
+        DAY, Limiting, SECOND, Usage, about, at_once::at_once, duration,
+        input::shown as shown_path, interface, note, outcome, read_for, report, settings, ssh,
+        unique, warn_of_changed_meaning, warn_of_full_tables, warn_of_small_bursts,
     },
     kept,
     observe::collect,
@@ -50,15 +51,9 @@ pub struct Attach {
     #[command(flatten)]
     limiting: Limiting,
     /// The program's hook and mode; auto: XDP in the driver (native), or in the network stack if the driver has none
-    /// (generic), or tc where XDP does not work
-    #[arg(
-        long,
-        visible_alias = "hook",
-        value_enum,
-        default_value_t,
-        conflicts_with = "config"
-    )]
-    mode: Mode,
+    /// (generic), or tc where XDP does not work. Default: auto, or the mode of the file
+    #[arg(long, visible_alias = "hook", value_enum, value_name = "MODE")]
+    mode: Option<Mode>,
     /// Mode tc: in front of the program with this id, instead of in front of all
     #[arg(long, value_name = "ID", conflicts_with_all = ["after", "chain"])]
     before: Option<u32>,
@@ -66,7 +61,7 @@ pub struct Attach {
     #[arg(long, value_name = "ID", conflicts_with = "chain")]
     after: Option<u32>,
     /// Name of a fleet; the limit is shared by all its hosts
-    #[arg(long, value_name = "NAME", value_parser = names::fleet, conflicts_with = "config")]
+    #[arg(long, value_name = "NAME", value_parser = names::fleet, conflicts_with_all = ["config", "preset"])]
     fleet: Option<String>,
     /// Keep the bans of `limiter ban` over detach, another version of limiter and a restart of the host, in a file below
     /// /var/lib/limiter. Bans of feeds, fail2ban and a fleet are not kept: these make them again
@@ -285,17 +280,29 @@ fn how_to_stay(arguments: &Attach, client: IpAddr) -> String {
 async fn wanted(arguments: &Attach) -> anyhow::Result<(Vec<String>, Wanted)> {
     let (limiting, mut interfaces) = (&arguments.limiting, arguments.interfaces.clone());
     let (wanted, advice) = if let Some(path) = &limiting.config {
-        let (in_file, wanted) = read_for(&interfaces, path).await?;
+        let (in_file, mut wanted) = read_for(&interfaces, path).await?;
+        override_file(arguments, &mut wanted);
         if interfaces.is_empty() {
             interfaces = in_file;
         }
-        let path = path.display();
+        let path = shown_path(path);
         if interfaces.is_empty() {
             anyhow::bail!(Usage(format!(
                 "{path} names no interfaces: write them on the command line, or as interfaces = [...] in the file"
             )));
         }
         (wanted, format!("write direction = \"out\" in {path}"))
+    } else if let Some(settings) = limiting.of_presets()? {
+        let settings = Settings {
+            keep_bans: arguments.keep_bans,
+            mode: arguments.mode.unwrap_or_default(),
+            ..settings
+        };
+        let wanted = Wanted {
+            settings,
+            ..Wanted::default()
+        };
+        (wanted, "presets limit packets that arrive".to_owned())
     } else {
         let outward = |name: &String| direction_of(name).1 == Direction::Out;
         let by_name = match interfaces.iter().all(outward) {
@@ -307,7 +314,7 @@ async fn wanted(arguments: &Attach) -> anyhow::Result<(Vec<String>, Wanted)> {
         let fleet = arguments.fleet.as_deref();
         let settings = Settings {
             keep_bans: arguments.keep_bans,
-            ..settings(flags, direction, arguments.mode, fleet)?
+            ..settings(flags, direction, arguments.mode.unwrap_or_default(), fleet)?
         };
         warn_of_changed_meaning(&interfaces.join(", "), &settings);
         let wanted = Wanted {
@@ -318,6 +325,29 @@ async fn wanted(arguments: &Attach) -> anyhow::Result<(Vec<String>, Wanted)> {
     };
     let interfaces = directed(&interfaces, wanted.settings.direction, &advice)?;
     Ok((interfaces, wanted))
+}
+
+/// Applies `--shadow` and `--mode` to the settings of a file, and notes that the file says something else.
+fn override_file(arguments: &Attach, wanted: &mut Wanted) {
+    let (settings, file) = (&mut wanted.settings, &wanted.file);
+    let note_in_file = |text: &str| {
+        if let Some(file) = file {
+            note(&format!("{}: {text}", file.display()));
+        }
+    };
+    if arguments.limiting.flags.shadow && !settings.shadow {
+        settings.shadow = true;
+        note_in_file("--shadow is not in the file: `limiter reload` ends the shadow");
+    }
+    if let Some(mode) = arguments.mode {
+        let [own, given] = [settings.mode, mode].map(|mode| mode.words());
+        if settings.mode != mode && settings.mode != Mode::default() {
+            note_in_file(&format!(
+                "mode = \"{own}\" in the file: `limiter reload` will refuse it while --mode {given} is in force"
+            ));
+        }
+        settings.mode = mode;
+    }
 }
 
 /// The names of the attachments to these interfaces, for packets in this direction.

@@ -4,14 +4,16 @@ use std::{
 };
 
 use clap::Args;
-use limiter_config::Settings;
+use limiter_config::{Mode, Settings};
 use limiter_kernel::{
     Attachment,
     ops::set::{Lasts, Wanted, swap},
 };
 
 use crate::{
-    cli::shared::{Lasting, On, about, each, note, read_for, report_changes, warn_of_change},
+    cli::shared::{
+        Lasting, On, about, each, input::shown, note, read_for, report_changes, warn_of_change,
+    },
     kept,
 };
 
@@ -20,7 +22,7 @@ use crate::{
 pub struct Reload {
     #[command(flatten)]
     on: On,
-    /// Configuration file. Default: the file that was applied last
+    /// Configuration file; - for standard input. Default: the file that was applied last
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -33,13 +35,24 @@ pub async fn run(arguments: Reload) -> anyhow::Result<()> {
             Some(path) => path,
             None => &last_file(interface).await?,
         };
-        let (_, wanted) = read_for(&[interface.to_owned()], path).await?;
+        let (_, mut wanted) = read_for(&[interface.to_owned()], path).await?;
+        keep_mode(interface, &mut wanted).await;
         let advice = |client| {
             allow_in(path, client) + ", or use --try 2m, which undoes the change after two minutes"
         };
         put_in_force(interface, wanted, arguments.lasting.lasts(), advice).await
     };
     each(&arguments.on.interfaces, reload).await
+}
+
+/// Keeps the mode of the attachment, which is fixed, if the file names none.
+async fn keep_mode(interface: &str, wanted: &mut Wanted) {
+    if wanted.settings.mode == Mode::Auto
+        // The change itself reports why the attachment cannot be opened.
+        && let Ok(attachment) = Attachment::open(interface).await
+    {
+        wanted.settings.mode = attachment.record.settings.mode;
+    }
 }
 
 /// Swaps `wanted` into the attachment of `interface`. `advice` tells a user who works from a client how to keep the
@@ -70,7 +83,7 @@ pub async fn put_in_force(
 pub fn allow_in(file: &Path, client: IpAddr) -> String {
     format!(
         "allow = [\"{client}\"] under [lists] of {} lets it pass",
-        file.display()
+        shown(file)
     )
 }
 

@@ -1,11 +1,13 @@
 //! `limiter preset`. The presets are the recipes of the cookbook: a heading "## `NAME`: SUMMARY", text, and a link to the
 //! file in docs/recipes.
 
+use std::path::Path;
+
 use clap::{
     Args,
     builder::{PossibleValuesParser, TypedValueParser},
 };
-use limiter_config::names::interface;
+use limiter_config::{Invalid, Prefixes, Settings, file, names::interface};
 
 use crate::cli::shared::{print, write};
 
@@ -40,8 +42,9 @@ pub struct Preset {
     interfaces: Vec<String>,
 }
 
+/// A preset.
 #[derive(Clone, Copy, Debug)]
-struct Recipe {
+pub struct Recipe {
     name: &'static str,
     summary: &'static str,
     text: &'static str,
@@ -56,7 +59,7 @@ pub fn run(arguments: &Preset) -> anyhow::Result<()> {
 }
 
 /// A parser of a recipe's name.
-fn recipe() -> impl TypedValueParser<Value = Recipe> {
+pub fn recipe() -> impl TypedValueParser<Value = Recipe> + Clone {
     let named = |name: String| recipes().find(|recipe| recipe.name == name);
     PossibleValuesParser::new(recipes().map(|recipe| recipe.name))
         .try_map(move |name| named(name).ok_or("unknown preset"))
@@ -75,6 +78,25 @@ fn recipes() -> impl Iterator<Item = Recipe> {
             file,
         })
     })
+}
+
+/// The settings of presets together, without the examples on their lists.
+pub fn merged(recipes: &[Recipe]) -> Result<Settings, Invalid> {
+    let mut merged: Option<Settings> = None;
+    for recipe in recipes {
+        let read = file::parse(recipe.file, Path::new("."));
+        let mut settings = read
+            .map_err(|mistakes| Invalid(mistakes.iter().map(ToString::to_string).collect()))?
+            .settings;
+        settings.lists.allow.clear();
+        settings.lists.deny.clear();
+        settings.lists.tiers.values_mut().for_each(Prefixes::clear);
+        merged = Some(match merged {
+            Some(merged) => merged.with_service(recipe.name, settings)?,
+            None => settings,
+        });
+    }
+    Ok(merged.unwrap_or_default())
 }
 
 fn list() -> String {
@@ -105,10 +127,8 @@ fn preset(recipe: &Recipe, interfaces: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    use super::{COOKBOOK, FILES, list, preset, recipes};
-    use limiter_config::{file, ineffective::USUAL_FRAME};
+    use super::{COOKBOOK, FILES, Path, file, list, preset, recipes};
+    use limiter_config::ineffective::USUAL_FRAME;
 
     #[test]
     fn every_preset_is_a_valid_file_without_warnings() {

@@ -8,6 +8,7 @@ use crate::{
     cli::shared::{
         On, each,
         file::{frame_max, read},
+        input::shown,
         note, print, refuse_warnings, warn_of_changed_meaning, warn_of_full_tables,
         warn_of_ineffective, warn_of_small_bursts, write,
     },
@@ -19,7 +20,7 @@ use crate::{
 pub enum Verb {
     /// Report the mistakes in a file
     Check {
-        /// The configuration file
+        /// The configuration file; - for standard input
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
@@ -40,7 +41,7 @@ pub async fn run(verb: Verb) -> anyhow::Result<()> {
 async fn check(path: &Path) -> anyhow::Result<()> {
     let file = read(path)?;
     let frame_max = frame_max(&[], &file).await;
-    let subject = path.display().to_string();
+    let subject = shown(path);
     warn_of_changed_meaning(&subject, &file.settings);
     let warnings = warn_of_ineffective(path, &file, frame_max)
         + warn_of_small_bursts(&subject, file.settings.limits.iter())

@@ -10,8 +10,9 @@ use limiter_config::{Direction, Mode, Settings};
 
 use crate::{
     cli::shared::{
-        Limiting, answer,
+        Limiting, Usage, answer,
         file::read,
+        input::is_input,
         note, note_capture,
         output::{DROPS, exit_with},
         settings, usage,
@@ -44,14 +45,7 @@ pub struct Replay {
 }
 
 pub fn run(arguments: &Replay) -> anyhow::Result<()> {
-    let settings = match &arguments.limiting.config {
-        Some(path) => read(path)?.settings,
-        None => {
-            let flags = &arguments.limiting.flags;
-            let direction = flags.direction.unwrap_or_default();
-            settings(flags, direction, Mode::Auto, None)?
-        }
-    };
+    let settings = wanted(arguments)?;
     note_sockets(&settings);
     let compiled = Compiled::new(&settings).map_err(usage)?;
     let mut capture = Capture::open(&arguments.capture)?;
@@ -73,6 +67,27 @@ pub fn run(arguments: &Replay) -> anyhow::Result<()> {
     answer(arguments.json, &Report::new(&capture, &outcome), || {
         show::replay::text(&outcome, settings.direction)
     })
+}
+
+/// The settings, from the file, presets or flags.
+fn wanted(arguments: &Replay) -> anyhow::Result<Settings> {
+    let limiting = &arguments.limiting;
+    let flags = &limiting.flags;
+    if let Some(path) = &limiting.config {
+        if is_input(path) && is_input(&arguments.capture) {
+            let why =
+                "standard input cannot be both the capture and the configuration: name a file";
+            anyhow::bail!(Usage(why.to_owned()));
+        }
+        let mut settings = read(path)?.settings;
+        settings.shadow |= flags.shadow;
+        return Ok(settings);
+    }
+    if let Some(settings) = limiting.of_presets()? {
+        return Ok(settings);
+    }
+    let direction = flags.direction.unwrap_or_default();
+    settings(flags, direction, Mode::Auto, None)
 }
 
 /// Prints notes about settings that need the host's sockets.

@@ -11,22 +11,34 @@ use limiter_kernel::{
     sys::{XdpMode, interface},
 };
 
-use super::output::{is_strict, note};
+use super::{
+    input::{self, is_input, shown},
+    output::{is_strict, note},
+};
 use crate::show::units::counted;
 
 /// Reads a file. Each mistake is reported on its own line; the returned error sums them up.
 pub fn read(path: &Path) -> anyhow::Result<File> {
-    let shown = path.display();
-    let text = limiter_config::files::read_text(path).map_err(|error| {
-        anyhow::anyhow!("{shown} cannot be read ({error}): check the path and its permissions")
-    })?;
+    let shown = shown(path);
+    let text = if is_input(path) {
+        let text = input::text();
+        text.map(str::to_owned).map_err(|error| {
+            anyhow::anyhow!(
+                "{shown} cannot be read ({error}): write the configuration to it, and end it"
+            )
+        })?
+    } else {
+        limiter_config::files::read_text(path).map_err(|error| {
+            anyhow::anyhow!("{shown} cannot be read ({error}): check the path and its permissions")
+        })?
+    };
     let folder = path.parent().unwrap_or(Path::new("."));
     file::parse(&text, folder).map_err(|mistakes| refused(path, &mistakes))
 }
 
 /// Reports each mistake of a file on its own line. The returned error sums them up.
 pub fn refused(path: &Path, mistakes: &[Mistake]) -> anyhow::Error {
-    let shown = path.display();
+    let shown = shown(path);
     for mistake in mistakes {
         note(&format!("{shown}, {mistake}"));
     }
@@ -39,7 +51,7 @@ pub fn refused(path: &Path, mistakes: &[Mistake]) -> anyhow::Error {
 /// Reads a file for `interfaces`, or those that it names if `interfaces` is empty. Warns of settings without effect.
 pub async fn read_for(interfaces: &[String], path: &Path) -> anyhow::Result<(Vec<String>, Wanted)> {
     let file = read(path)?;
-    warn_of_changed_meaning(&path.display().to_string(), &file.settings);
+    warn_of_changed_meaning(&shown(path), &file.settings);
     let warnings = warn_of_ineffective(path, &file, frame_max(interfaces, &file).await);
     refuse_warnings(path, warnings)?;
     let absolute = std::path::absolute(path).map_err(|error| {
@@ -48,7 +60,7 @@ pub async fn read_for(interfaces: &[String], path: &Path) -> anyhow::Result<(Vec
     })?;
     let wanted = Wanted {
         settings: file.settings,
-        file: Some(absolute),
+        file: Some(absolute).filter(|_| !is_input(path)),
         ..Wanted::default()
     };
     Ok((real_names(&file.interfaces).await, wanted))
@@ -56,7 +68,7 @@ pub async fn read_for(interfaces: &[String], path: &Path) -> anyhow::Result<(Vec
 
 /// Fails because of warnings, with `--strict`.
 pub fn refuse_warnings(path: &Path, count: usize) -> anyhow::Result<()> {
-    let path = path.display();
+    let path = shown(path);
     if count > 0 && is_strict() {
         let count = counted(count as u64, "warning");
         anyhow::bail!(
@@ -78,7 +90,7 @@ pub fn warn_of_changed_meaning(subject: &str, settings: &Settings) {
 pub fn warn_of_ineffective(path: &Path, file: &File, frame_max: u64) -> usize {
     let warnings = file.settings.ineffective(frame_max);
     for warning in &warnings {
-        note(&format!("{}: warning: {warning}", path.display()));
+        note(&format!("{}: warning: {warning}", shown(path)));
     }
     warnings.len()
 }

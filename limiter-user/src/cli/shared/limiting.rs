@@ -5,27 +5,36 @@ use std::path::PathBuf;
 use clap::{Args, Command, Id};
 use ipnet::IpNet;
 use limiter_config::{
-    Burst, Direction, Exempt, Invalid, Key, Limit, Lists, Malformed, Mode, NewSources, OrNone,
-    Proof, Rate, Scope, Settings, settings::DEFAULT_LIMIT, words::Exemption,
+    Burst, Direction, Exempt, Invalid, Key, Limit, Lists, Malformed, Match, Mode, NewSources,
+    OrNone, Proof, Protocol, Rate, Scope, Settings, matches::PortRange, settings::DEFAULT_LIMIT,
+    words::Exemption,
 };
 
-use super::{Usage, count, prefix, usage};
+use super::{Usage, count, note, prefix, usage};
+use crate::cli::other::preset::{self, Recipe, recipe};
 
 // No doc comment: clap would make it the help of the verb.
 #[derive(Debug, Args)]
 pub struct Limiting {
     #[command(flatten)]
     pub flags: Flags,
-    /// Configuration file, instead of these options
-    #[arg(long, value_name = "FILE", conflicts_with_all = names_of::<Flags>())]
+    /// Configuration file, instead of these options; - for standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = names_without(&["shadow"]))]
     pub config: Option<PathBuf>,
+    /// Limits of a preset (`limiter preset` lists them), instead of these options; may be given several times. The example
+    /// prefixes of its lists are left out
+    #[arg(long = "preset", id = "preset", value_name = "NAME", value_parser = recipe(), hide_possible_values = true,
+          conflicts_with_all = names_without(&["shadow", "allow", "deny"]), conflicts_with = "config")]
+    pub presets: Vec<Recipe>,
 }
 
-/// The names of flags.
-fn names_of<T: Args>() -> Vec<Id> {
-    let command = T::augment_args(Command::new(""));
+/// The names of all flags but some.
+fn names_without(some: &[&str]) -> Vec<Id> {
+    let command = Flags::augment_args(Command::new(""));
     let names = command.get_arguments().map(|flag| flag.get_id().clone());
-    names.collect()
+    names
+        .filter(|name| !some.contains(&name.as_str()))
+        .collect()
 }
 
 // The limit, and other settings of a configuration file.
@@ -35,7 +44,7 @@ pub struct Flags {
     #[arg(
         long,
         value_name = "RATE",
-        required_unless_present = "config",
+        required_unless_present_any = ["config", "preset"],
         allow_hyphen_values = true
     )]
     pub rate: Option<Rate>,
@@ -47,6 +56,12 @@ pub struct Flags {
     /// packets, destination, "source + destination", or flow. Default: the source; with --direction out, the destination
     #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     pub key: Option<Key>,
+    /// Only packets of this protocol, as in tcp
+    #[arg(long, value_name = "NAME")]
+    pub protocol: Option<Protocol>,
+    /// Only packets to these ports, as in 22, https or 5300-5353
+    #[arg(long, value_name = "PORT,...", value_delimiter = ',')]
+    pub port: Vec<PortRange>,
     /// The packets to limit: those that arrive, or those that the interface sends (IFACE:out)
     #[arg(long, value_enum)]
     pub direction: Option<Direction>,
@@ -92,6 +107,27 @@ fn number(text: &str) -> Result<u32, Invalid> {
     count(text).map(|number| u32::try_from(number).unwrap_or(u32::MAX))
 }
 
+impl Limiting {
+    /// The settings from presets, if there are any.
+    pub fn of_presets(&self) -> anyhow::Result<Option<Settings>> {
+        let Self { flags, presets, .. } = self;
+        if presets.is_empty() {
+            return Ok(None);
+        }
+        let mut settings = preset::merged(presets).map_err(usage)?;
+        for list in settings.lists.tiers.keys() {
+            note(&format!(
+                "list '{list}' is empty, and limits match on it: `limiter tier add IFACE {list} CIDR` fills it"
+            ));
+        }
+        settings.shadow = flags.shadow;
+        settings.lists.allow.extend(&flags.allow);
+        settings.lists.deny.extend(&flags.deny);
+        settings.check().map_err(usage)?;
+        Ok(Some(settings))
+    }
+}
+
 /// The settings from flags. `fleet` shares the limit.
 pub fn settings(
     flags: &Flags,
@@ -106,6 +142,11 @@ pub fn settings(
     let limit = Limit {
         burst: flags.burst,
         key: flags.key.unwrap_or_else(|| Key::of_peers(direction)),
+        matches: Match {
+            protocol: flags.protocol,
+            destination_port: flags.port.clone(),
+            ..Match::default()
+        },
         proof: flags.proof,
         scope: fleet.map_or(Scope::Host, |_| Scope::Fleet),
         ..Limit::new(DEFAULT_LIMIT, rate)
