@@ -1,7 +1,7 @@
 //! Files that mean something else than under earlier builds. This warning is for one version.
 
 use super::{
-    Algorithm, Direction, Limit, Match, Settings, Unit,
+    Algorithm, Destination, Direction, Limit, Match, Settings, Unit,
     control::{CONTROL_LIMIT, CONTROL_TOTAL},
 };
 
@@ -91,10 +91,11 @@ impl Limit {
     }
 }
 
-/// Lists as the file has them.
-fn shown(lists: &[String]) -> String {
-    match lists {
-        [list] => format!("{list:?}"),
+/// Prefixes and lists as the file has them.
+fn shown(places: &[Destination]) -> String {
+    let places: Vec<_> = places.iter().map(ToString::to_string).collect();
+    match &places[..] {
+        [place] => format!("{place:?}"),
         several => format!("{several:?}"),
     }
 }

@@ -125,13 +125,11 @@ impl Settings {
             format!("there is room for at most {BANS_MAX} bans: write a number up to that")
         });
         let sets = self.limits.iter();
-        let sets: BTreeSet<_> = sets
-            .flat_map(|limit| limit.matches.destination_sets())
-            .collect();
+        let sets: BTreeSet<_> = sets.flat_map(|limit| limit.matches.sets()).collect();
         problems.check(tiers.len() + sets.len() > TIERS_MAX, "lists", || {
             let sets = match sets.len() {
                 0 => String::new(),
-                sets => format!(" and {sets} sets of destinations"),
+                sets => format!(" and {sets} sets of prefixes"),
             };
             format!(
                 "{} lists beside allow and deny{sets} are too many: write at most {TIERS_MAX}",
@@ -151,14 +149,18 @@ impl Settings {
     /// Checks the lists and the fleet that a limit names.
     fn check_references(&self, limit: &Limit, problems: &mut Problems) {
         for matches in limit.matches.all() {
-            let destinations = matches.destination.iter();
-            let destinations = destinations.filter_map(|destination| match destination {
-                Destination::List(name) => Some(("destination", name)),
+            let places = [
+                ("source", &matches.source),
+                ("unless", &matches.unless),
+                ("destination", &matches.destination),
+            ];
+            let each = places.into_iter();
+            let each = each.flat_map(|(key, places)| places.iter().map(move |place| (key, place)));
+            let lists = each.filter_map(|(key, place)| match place {
+                Destination::List(name) => Some((key, name)),
                 Destination::Prefix(_) => None,
             });
-            let sources = matches.source.iter().map(|list| ("source", list));
-            let unless = matches.unless.iter().map(|list| ("unless", list));
-            for (key, list) in sources.chain(unless).chain(destinations) {
+            for (key, list) in lists {
                 let is_action = list == ALLOW || list == DENY;
                 problems.check(is_action, key, || match key {
                     "destination" => format!("limits cannot match destinations on '{list}', which has sources: use a list with another name"),

@@ -16,11 +16,11 @@ use super::{
 pub struct TierBits(pub BTreeMap<String, u32>);
 
 impl TierBits {
-    /// Bits for the tiers of `settings` and for the sets of destinations, and the newly assigned ones. Names that have a
+    /// Bits for the tiers of `settings` and for the sets of prefixes, and the newly assigned ones. Names that have a
     /// bit keep it.
     pub fn for_settings(&self, settings: &Settings) -> (Self, Vec<u32>) {
         let limits = settings.limits.iter();
-        let sets = limits.flat_map(|limit| limit.matches.destination_sets());
+        let sets = limits.flat_map(|limit| limit.matches.sets());
         let names: BTreeSet<_> = settings.lists.tiers.keys().cloned().chain(sets).collect();
         let mut bits = self.0.clone();
         bits.retain(|name, _| names.contains(name));
@@ -46,7 +46,7 @@ impl TierBits {
         self.0.keys().filter(|name| set_of(name).is_none())
     }
 
-    /// The sets of destinations, with their bits.
+    /// The sets of prefixes, with their bits.
     pub(super) fn sets(&self) -> impl Iterator<Item = (Prefixes, u32)> {
         let sets = self.0.iter();
         sets.filter_map(|(name, bit)| Some((set_of(name)?, 1 << bit)))
@@ -61,23 +61,18 @@ impl TierBits {
         }
     }
 
-    pub(super) fn mask(&self, names: &[String]) -> Result<u32, Invalid> {
-        names.iter().try_fold(0, |bits, name| {
+    /// The bits of lists, and of the set of the prefixes among them.
+    pub fn mask(&self, places: &[Destination]) -> Result<u32, Invalid> {
+        let lists = places.iter().filter_map(|place| match place {
+            Destination::List(name) => Some(name.clone()),
+            Destination::Prefix(_) => None,
+        });
+        let mut names = lists.chain(set_name(places));
+        names.try_fold(0, |bits, name| {
             let bit = self
-                .of(name)
+                .of(&name)
                 .ok_or_else(|| invalid!("there is no list '{name}': write it under [lists]"))?;
             Ok(bits | 1 << bit)
         })
-    }
-
-    pub(super) fn destination_mask(&self, destinations: &[Destination]) -> Result<u32, Invalid> {
-        let lists = destinations
-            .iter()
-            .filter_map(|destination| match destination {
-                Destination::List(name) => Some(name.clone()),
-                Destination::Prefix(_) => None,
-            });
-        let names: Vec<_> = lists.chain(set_name(destinations)).collect();
-        self.mask(&names)
     }
 }

@@ -3,7 +3,7 @@
 
 use std::{
     io::Write as _,
-    process::Stdio,
+    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -12,6 +12,7 @@ use limiter_tests::{
     files::Folder,
     hosts::Hosts,
     need_kernel,
+    traffic::Traffic,
 };
 use serde_json::json;
 
@@ -187,4 +188,74 @@ fn slow_standard_input_holds_up_no_other_command() {
     let outcome = Outcome::of("reload".to_owned(), reload.wait_with_output().unwrap());
     outcome.expect(0);
     assert_eq!(names(&hosts), ["all"]);
+}
+
+/// As `destination` does. `check` knows them too.
+#[test]
+fn limit_matches_prefixes_of_sources_without_a_list() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.attach_file(
+        r#"
+        interfaces = "eth0"
+        [[limit]]
+        name = "office"
+        match = { source = ["192.0.2.0/25", "2001:db8::/48"] }
+        rate = "1/h"
+        burst = 3
+        [[limit]]
+        name = "others"
+        match = { unless = "192.0.2.0/24" }
+        rate = "1/h"
+        burst = 5
+        "#,
+    );
+    let traffic = Traffic::new(&hosts);
+    for (source, sent, passed) in [
+        ("192.0.2.7", 10, 3),
+        ("192.0.2.200", 10, 10),
+        ("198.51.100.7", 10, 5),
+    ] {
+        assert_eq!(traffic.passed(source, sent), passed, "{source}");
+    }
+    let limits = |source: &str| -> Vec<String> {
+        let check = hosts.json(&["check", "eth0", source, "--json"]);
+        let limits = check["limits"].as_array().unwrap().iter();
+        let names = limits.map(|limit| limit["name"].as_str().unwrap().to_owned());
+        names.collect()
+    };
+    assert_eq!(limits("192.0.2.7"), ["office"]);
+    assert!(limits("192.0.2.200").is_empty());
+    assert_eq!(limits("203.0.113.1"), ["others"]);
+    let shown = hosts.run("config show eth0");
+    assert!(shown.contains("unless = \"192.0.2.0/24\""), "{shown}");
+}
+
+#[test]
+fn file_without_prefixes_empties_a_list() {
+    need_kernel!();
+    let (hosts, folder) = (Hosts::new(), Folder::new());
+    hosts.run("attach eth0 --rate 5 --deny 203.0.113.1");
+    let empty = folder.write("empty.txt", "# nobody\n");
+    let replaced = hosts.run(&["deny", "replace", "eth0", "--file", &empty]);
+    assert_eq!(replaced, "eth0: deny: 0 added, 1 removed\n");
+}
+
+#[test]
+fn advice_to_switch_merging_off_is_given_where_it_is_on() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.run("attach eth0 --rate 5 --mode generic");
+    let advice = "ethtool -K eth0 gro off";
+    let switch = |state: &str| {
+        let line = ["-K", "eth0", "gro", state];
+        let done = hosts
+            .server
+            .namespace
+            .run(|| Command::new("ethtool").args(line).status());
+        assert!(done.unwrap().unwrap().success(), "{state}");
+        hosts.run("status eth0").contains(advice)
+    };
+    assert!(switch("on"));
+    assert!(!switch("off"));
 }

@@ -68,7 +68,7 @@ impl Match {
             flags: self.tcp_flags.map_or(0, |flags| flags.set.into()),
             lists: bits.mask(&self.source)?,
             unless: bits.mask(&self.unless)?,
-            destination: bits.destination_mask(&self.destination)?,
+            destination: bits.mask(&self.destination)?,
             established: match self.established {
                 None => 0,
                 Some(true) => OF_CONNECTIONS,

@@ -34,12 +34,12 @@ crate::keys! {
         /// TCP flags that must be set, as in `"syn"` or `"syn,ack"`. Without a slash, FIN, SYN, RST and ACK are
         /// compared: `"syn"` means SYN without ACK. A slash names the flags to compare, as in `"syn/syn,ack"`.
         tcp_flags: Option<TcpFlags>, r#"flags as in "syn" or "syn/syn,ack""#;
-        /// Name of a list, or an array of names: the limit applies only to packets from sources on one of them, in both
-        /// directions.
-        source: Vec<String>, "the name of a list, or an array of names";
-        /// Name of a list, or an array of names: the limit applies only to packets from sources on none of them, in
-        /// both directions.
-        unless: Vec<String>, "the name of a list, or an array of names";
+        /// A prefix as in `"192.0.2.0/24"`, the name of a list, or an array of them: the limit applies only to packets from
+        /// sources in one of them, in both directions.
+        source: Vec<Destination>, "a prefix, the name of a list, or an array of them";
+        /// A prefix, the name of a list, or an array of them: the limit applies only to packets from sources in none of
+        /// them, in both directions.
+        unless: Vec<Destination>, "a prefix, the name of a list, or an array of them";
         /// Protected address: a prefix as in `"192.0.2.10"`, the name of a list, or an array of them. Text that can be
         /// read as a prefix is a prefix.
         destination: Vec<Destination>, "a prefix, the name of a list, or an array of them";
@@ -130,10 +130,9 @@ impl Match {
 
     /// Returns true if this names the list.
     pub fn names(&self, list: &String) -> bool {
-        let destination = Destination::List(list.clone());
-        self.source.contains(list)
-            || self.unless.contains(list)
-            || self.destination.contains(&destination)
+        let list = Destination::List(list.clone());
+        let places = [&self.source, &self.unless, &self.destination];
+        places.iter().any(|places| places.contains(&list))
     }
 
     /// Returns true if the lists that the source is on decide.
@@ -146,9 +145,12 @@ impl Match {
         [Some(self), self.not.as_deref()].into_iter().flatten()
     }
 
-    /// Names of the sets of prefixes that this and `not` have as destinations: their texts.
-    pub fn destination_sets(&self) -> impl Iterator<Item = String> {
-        let sets = self.all().map(|matches| set_name(&matches.destination));
-        sets.flatten()
+    /// Names of the sets of prefixes that this and `not` have as sources and destinations: their texts.
+    pub fn sets(&self) -> impl Iterator<Item = String> {
+        let places = |matches: &Self| {
+            let places = [&matches.source, &matches.unless, &matches.destination];
+            places.map(|places| set_name(places))
+        };
+        self.all().flat_map(places).flatten()
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use limiter_common::abi::{Ban, rules::ON_ALLOW};
 use limiter_config::{
+    Destination,
     bans::{Edit, Own, OwnBan},
     lists::THROTTLED,
 };
@@ -107,7 +108,7 @@ pub fn allowed(attachment: &Attachment) -> Result<Vec<IpNet>> {
 
 /// True if a limit of the attachment is about throttled sources.
 pub fn has_throttle(attachment: &Attachment) -> bool {
-    let throttled = THROTTLED.to_owned();
+    let throttled = Destination::List(THROTTLED.to_owned());
     let mut limits = attachment.record.settings.limits.iter();
     limits.any(|limit| limit.matches.source.contains(&throttled))
 }

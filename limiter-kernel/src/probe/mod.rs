@@ -78,6 +78,12 @@ pub fn machine() -> Result<Machine> {
     })
 }
 
+/// True if the stack merges packets of the interface called `name`. `None`: the kernel gives no answer.
+pub fn gro(name: &str) -> Option<bool> {
+    let ask = ethtool::Ethtool::new(direction_of(name).0).ok()?;
+    ask.gro()
+}
+
 /// Examines the interface called `name`.
 pub async fn device(name: &str) -> Result<Device> {
     let interface = interface::by_name(name).await?;

@@ -8,7 +8,7 @@ use limiter_common::{
     table::key::SourceKey,
 };
 use limiter_config::{
-    ALLOW, DENY, Limit,
+    ALLOW, DENY, Destination, Limit,
     key::address,
     lists::{THROTTLED, show},
 };
@@ -33,14 +33,14 @@ pub fn check(attachment: &Attachment, query: &Query) -> Result<Check> {
     };
     let listed = listed.lists | throttled;
     let (decides, ban) = decided_by(attachment, source)?;
-    let lists_source = |name: &String| {
-        let bit = record.tiers.of(name);
-        bit.is_some_and(|bit| listed >> bit & 1 != 0)
+    let is_in = |places: &[Destination]| {
+        let bits = record.tiers.mask(places);
+        bits.is_ok_and(|bits| listed & bits != 0)
     };
     let holds = |limit: &Limit| {
         let matches = &limit.matches;
-        let on_list = matches.source.is_empty() || matches.source.iter().any(lists_source);
-        matches.holds_version_of(source) && on_list && !matches.unless.iter().any(lists_source)
+        let on_list = matches.source.is_empty() || is_in(&matches.source);
+        matches.holds_version_of(source) && on_list && !is_in(&matches.unless)
     };
     let nat64 = record.settings.translators();
     let new_sources = record.settings.new_sources;
@@ -90,7 +90,11 @@ pub fn check(attachment: &Attachment, query: &Query) -> Result<Check> {
         let wait = (list == ALLOW).then_some(0.0);
         (limits.iter_mut()).for_each(|limit| limit.retry_after_seconds = wait);
     }
-    let tiers = record.tiers.tiers().filter(|name| lists_source(name));
+    let lists_source = |name: &&String| {
+        let bit = record.tiers.of(name);
+        bit.is_some_and(|bit| listed >> bit & 1 != 0)
+    };
+    let tiers = record.tiers.tiers().filter(lists_source);
     Ok(Check {
         interface: attachment.interface.name.clone(),
         // With a single limit, the source is shown as its bucket's key.

@@ -16,7 +16,7 @@ use limiter_common::{
 };
 use limiter_config::{DENY, Proof, Slot, compile::FIRST_SLOT, key::octets};
 use limiter_kernel::{
-    Attachment, Result,
+    Attachment, Result, probe,
     program::Tables,
     state::{OnTrial, Record},
     sys::clock,
@@ -40,6 +40,7 @@ use crate::ask;
 pub async fn interface(attachment: &Attachment, patience: Duration) -> Result<Interface> {
     Ok(Interface {
         fleet: ask::of(attachment, patience).await,
+        merges: probe::gro(&attachment.interface.name) != Some(false),
         ..once(attachment, 0)?.interface
     })
 }
@@ -66,6 +67,7 @@ fn described(attachment: &Attachment, (sources, held): Counted) -> Result<Interf
         mode: attachment.mode.name().to_owned(),
         loopback: interface.loopback,
         tap: interface.tap,
+        merges: true,
         fallback: record.fallback.clone(),
         program_id: attachment.program_id,
         version: record.version.clone(),

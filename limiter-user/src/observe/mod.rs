@@ -59,6 +59,9 @@ pub struct Interface {
     pub loopback: bool,
     /// True if the interface is a tap of a virtual machine, which may send merged packets.
     pub tap: bool,
+    /// False if receive offload is known to be off, so that generic mode sees each packet.
+    #[serde(skip)]
+    pub merges: bool,
     /// Why the mode is not native, if native was preferred.
     pub fallback: Option<String>,
     /// Id of the program.

@@ -261,7 +261,7 @@ fn notes(interface: &Interface) -> String {
         "tc" => Some("Packets that offload has merged count as the packets they were, and pass or are dropped together.".to_owned()),
         _ if interface.tap => Some("A virtual machine may send merged packets, which count once: to count each packet, attach with --hook tc (Linux 6.6).".to_owned()),
         "generic" if interface.loopback => Some("Loopback: data that a program sends at once arrives as one packet of up to 64 KiB, and counts once.".to_owned()),
-        "generic" => Some(format!("Generic mode sees packets after receive offload has merged them: to count each packet, run `ethtool -K {name} gro off`.")),
+        "generic" if interface.merges => Some(format!("Generic mode sees packets after receive offload has merged them: to count each packet, run `ethtool -K {name} gro off`.")),
         _ => None,
     };
     let jumbo = (!interface.frags).then(|| {

@@ -59,7 +59,10 @@ impl Facts<'_> {
             Some(IpVersion::V6) => self.source.is_ipv6(),
         };
         let tiers = listed::look_up(self.lists, self.source).tiers;
-        let is_on = |list: &String| tiers.contains(list);
+        let is_on = |place: &Destination| match place {
+            Destination::Prefix(prefix) => prefix.contains(&self.source),
+            Destination::List(name) => tiers.contains(name),
+        };
         let lists = matches.source.is_empty() || matches.source.iter().any(is_on);
         let left_out = matches.unless.iter().any(is_on);
         let transport = self.transport.unwrap_or(&Transport::UNSEEN);

@@ -323,13 +323,22 @@ fn matches(rng: &mut Rng, lists: &Lists) -> Match {
 
 fn fields(rng: &mut Rng, lists: &Lists) -> Match {
     let names: Vec<_> = lists.tiers.keys().cloned().collect();
-    let some_of = |rng: &mut Rng| -> Vec<String> {
+    let lists_of = |rng: &mut Rng| -> Vec<Destination> {
         if names.is_empty() || !percent(rng, 20) {
             return Vec::new();
         }
         (0..rng.usize(1..3))
-            .map(|_| one(rng, &names).clone())
+            .map(|_| Destination::List(one(rng, &names).clone()))
             .collect()
+    };
+    // A copy of the generator, so that prefixes do not affect the other fields.
+    let mut places = rng.clone();
+    let mut some_of = |rng: &mut Rng| {
+        let lists = lists_of(rng);
+        match percent(&mut places, 8) {
+            true => destinations(&mut places, &names),
+            false => lists,
+        }
     };
     let protocol = percent(rng, 30).then(|| one(rng, &["tcp", "udp", "icmpv6", "sctp", "1", "47"]));
     let flags = [
@@ -394,7 +403,7 @@ fn some_of_these<T: std::str::FromStr<Err: std::fmt::Debug>>(
         .collect()
 }
 
-/// Prefixes around the destinations of packets, and lists.
+/// Prefixes around the addresses of packets, and lists.
 fn destinations(rng: &mut Rng, lists: &[String]) -> Vec<Destination> {
     let prefixes = [
         "192.0.2.1",

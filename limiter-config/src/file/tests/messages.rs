@@ -97,6 +97,7 @@ algorithm = "leaky" => line 4: algorithm: 'leaky' is not a valid value: write "t
 shadow = "yes" => line 4: shadow: the text 'yes' is not allowed here: write true or false
 key = [32, 64] => line 4: key: an array is not allowed here: write a key as in "/32,/64"
 match = "tcp" => line 4: match: the text 'tcp' is not allowed here: write a table as in {
+match = { source = "192.0.2.7/24" } => line 4: source: '192.0.2.7/24' has bits set after its prefix: write 192.0.2.0/24
 match = { source = "gold" } => line 4: source: there is no list 'gold': write it under [lists]
 match = { unless = [] } => line 4: unless: an empty array is not allowed
 adaptive = "cpu" => line 4: adaptive: the text 'cpu' is not allowed here: write a table as in { when =

@@ -29,7 +29,7 @@ pub enum Verb<On: Args> {
     /// Remove prefixes from the list; a note names missing ones
     #[command(aliases = ["delete", "del", "rm"])]
     Remove(Given<On>),
-    /// Replace the whole list by these prefixes
+    /// Replace the whole list by these prefixes; `clear` empties it, and so does a file without prefixes
     Replace(Given<On>),
     /// Remove all prefixes from the list
     #[command(visible_alias = "flush")]
