@@ -30,5 +30,6 @@ mod runbook;
 mod schema;
 mod session;
 mod set;
+mod status;
 mod top_live;
 mod trial;

@@ -79,10 +79,12 @@ mod shared {
     pub use interruption::interruption;
     pub use lasting::{Lasting, note_stale_file, report_changes};
     pub use limiting::{Limiting, settings};
-    pub use output::{Usage, about, answer, note, outcome, print, report, usage, write};
+    pub use output::{
+        Usage, about, answer, note, outcome, print, report, terminal_width, usage, write,
+    };
     pub use ssh::{allow_first, warn_of_ban, warn_of_change};
     pub use values::{
-        DAY, SECOND, YEAR, address, count, duration, file_size, interface, is_interface, prefix,
+        DAY, MINUTE, SECOND, YEAR, address, count, duration, file_size, interface, is_interface, prefix,
     };
 }
 mod typed {

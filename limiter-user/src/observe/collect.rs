@@ -101,6 +101,7 @@ fn described(attachment: &Attachment, (sources, held): Counted) -> Result<Interf
         lists: lists(record, tables)?,
         bans: BanCounts::new(attachment)?,
         verdicts: verdicts(&counters),
+        rates: None,
         drops: Drops::new(&counters),
         passes: Passes::new(&counters),
         delays: Delays::new(&counters),
@@ -163,6 +164,7 @@ fn limit(
         passed: (counters.admitted + counters.would_drop).into(),
         dropped: counters.dropped.into(),
         would_drop: counters.would_drop.into(),
+        rates: None,
     })
 }
 

@@ -40,6 +40,30 @@ pub struct Verdicts {
     pub would_drop: Count,
 }
 
+/// Packets and bits per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct PerSecond {
+    /// Packets per second.
+    pub packets: f64,
+    /// Bits of whole frames per second.
+    pub bits: f64,
+}
+
+/// Rates between two readings, by verdict.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Rates {
+    /// Seconds between the readings.
+    pub interval_seconds: f64,
+    /// Packets that passed, including `would_drop`.
+    pub passed: PerSecond,
+    /// Packets that were dropped.
+    pub dropped: PerSecond,
+    /// Packets that passed only because of shadow.
+    pub would_drop: PerSecond,
+}
+
 /// The sums of an attachment, which are cheap to read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {

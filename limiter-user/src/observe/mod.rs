@@ -14,6 +14,7 @@ pub mod feeds;
 mod host;
 pub mod log;
 pub mod query;
+pub mod rates;
 pub mod reader;
 pub mod reasons;
 pub mod sample;
@@ -21,7 +22,7 @@ pub mod snapshot;
 pub mod source;
 
 pub use bans::{Ban, BanCounts, BanOrder, Bans};
-pub use count::{Count, Counted, Verdicts, of_the_only_limit, verdicts};
+pub use count::{Count, Counted, PerSecond, Rates, Verdicts, of_the_only_limit, verdicts};
 pub use delays::Delays;
 pub use feeds::Feed;
 pub use host::own_name;
@@ -104,6 +105,8 @@ pub struct Interface {
     /// All packets by verdict.
     #[serde(flatten)]
     pub verdicts: Verdicts,
+    /// Rates over the time of `status --interval`; null without it.
+    pub rates: Option<Rates>,
     /// Dropped packets by reason.
     pub drops: Drops,
     /// Packets that passed without being charged, by reason.
@@ -171,6 +174,8 @@ pub struct Limit {
     pub dropped: Count,
     /// Packets that would have been dropped without shadow.
     pub would_drop: Count,
+    /// Rates over the time of `status --interval`; null without it.
+    pub rates: Option<Rates>,
 }
 
 impl Limit {

@@ -3,8 +3,10 @@
 pub mod bans;
 pub mod check;
 pub mod doctor;
+pub mod limits;
 pub mod list;
 pub mod log;
+pub mod page;
 pub mod replay;
 pub mod screen;
 pub mod status;

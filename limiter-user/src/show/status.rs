@@ -1,26 +1,35 @@
 //! The output of `status`, which `attach` prints too.
 
-use std::fmt::Display;
+use std::time::SystemTime;
 
 use limiter_common::policy::verdict::Reason;
 use limiter_config::Settings;
 use limiter_fleet::status::Fleet;
 
 use crate::{
-    observe::{Count, Feed, Interface, Limit, Status, reasons::ByReason},
-    show::units::{below, bytes, counted, grouped},
+    observe::{Count, Feed, Interface, PerSecond, Rates, Status, Verdicts, reasons::ByReason},
+    show::{
+        limits,
+        page::Page,
+        units::{ago, ahead, below, bits_per_second, bytes, counted, grouped, seconds},
+    },
 };
 
-/// The state of all attachments.
-pub fn status(status: &Status) -> String {
+/// The state of all attachments. `width`: columns of the terminal; none: lines are not wrapped.
+pub fn status(status: &Status, width: Option<usize>) -> String {
     if status.interfaces.is_empty() {
         return "limiter is not attached to any interface\n".to_owned();
     }
-    let interfaces: Vec<_> = status.interfaces.iter().map(interface).collect();
-    interfaces.join("\n") + &status.feeds.iter().map(feed).collect::<String>()
+    let interfaces = status.interfaces.iter();
+    let interfaces: Vec<_> = interfaces.map(|shown| interface(shown, width)).collect();
+    let mut feeds = Page::new(width);
+    for shown in &status.feeds {
+        feed(&mut feeds, shown);
+    }
+    interfaces.join("\n") + &feeds.finish()
 }
 
-fn feed(feed: &Feed) -> String {
+fn feed(page: &mut Page, feed: &Feed) {
     let state = &feed.state;
     let wanted = counted(state.wanted, "ban");
     let works = match (&state.error, feed.running) {
@@ -28,102 +37,133 @@ fn feed(feed: &Feed) -> String {
         (Some(error), _) => format!("fails, and its bans end: {error}"),
         (None, _) => format!("{wanted} from {}", state.source),
     };
-    let mut text = format!("\nfeed {}: {works}\n", feed.name);
+    page.add("\n");
+    page.wrapped(&format!("feed {}: {works}", feed.name), 2);
     for left_out in &state.left_out {
-        text += &format!("  {}\n", left_out.text());
+        page.note(&left_out.text());
     }
     if state.held_back > 0 {
         let bans = counted(state.held_back, "ban");
-        text += &format!("  {bans} held back: CrowdSec's last full answer lacked them\n");
+        page.note(&format!(
+            "{bans} held back: CrowdSec's last full answer lacked them"
+        ));
     }
-    text
-}
-
-/// A line with its label; further lines of a limit or a fleet have none.
-fn line(label: &str, text: &str) -> String {
-    format!("  {label:<8} {text}\n")
 }
 
 /// A line about each limit of a file, as `status` will show it on an interface with frames of up to `frame_max` bytes.
 pub fn configured(settings: &Settings, frame_max: u64) -> String {
-    let shown = |limit: &limiter_config::Limit| {
-        // The file was checked.
-        let burst = limit.burst(frame_max).map(|burst| burst.to_string());
-        let burst = burst.unwrap_or_default();
-        line("limit", &terms(&limit.name, limit.rate, &burst, limit.key))
+    let mut page = Page::new(None);
+    limits::add_configured(&mut page, settings, frame_max);
+    page.finish()
+}
+
+/// The sums of packets or bytes, each formatted by `figure`.
+fn sums(verdicts: &Verdicts, figure: impl Fn(Count) -> String) -> String {
+    let [seen, passed, dropped] = [verdicts.seen, verdicts.passed, verdicts.dropped].map(figure);
+    format!("{seen} seen, {passed} passed, {dropped} dropped")
+}
+
+/// The rates of packets and bits.
+fn rates(rates: &Rates) -> String {
+    let rate = |rate: PerSecond, verdict: &str| {
+        let packets = grouped(rate.packets.round() as u64);
+        format!("{packets}/s {verdict} ({})", bits_per_second(rate.bits))
     };
-    settings.limits.iter().map(shown).collect()
-}
-
-fn terms(name: &str, rate: impl Display, burst: &str, key: impl Display) -> String {
-    format!("{name}: {rate}, burst {burst}, per {key}")
-}
-
-fn limit_line(limit: &Limit) -> String {
-    let (name, burst, key) = (&limit.name, &limit.burst, &limit.key);
-    let rate = limit.rate_in_force();
-    let held = limit.hold.as_ref().zip(limit.held_sources);
-    let asleep = match limit.adapted {
-        Some(false) => ": limiter adapt does not run",
-        _ => "",
+    let by_shadow = match rates.would_drop {
+        PerSecond { packets: 0.0, .. } => String::new(),
+        would_drop => format!(", {}", rate(would_drop, "passed only because of shadow")),
     };
-    let parts = [
-        Some(terms(name, rate, burst, key)),
-        limit.cost.map(|cost| format!("cost {cost}")),
-        Some(limit.algorithm.to_string()).filter(|name| name != "token-bucket"),
-        held.map(|(hold, held)| format!("holds for {hold}: {} held", grouped(held))),
-        (limit.max_delay.as_ref()).map(|time| format!("delays for {time} at most")),
-        (limit.adaptive.as_ref()).map(|adaptive| format!("down to {adaptive}{asleep}")),
-        (limit.proof.as_ref()).map(|proof| format!("proof {proof}")),
-        (limit.shadow).then(|| "shadow: drops nothing".to_owned()),
-    ];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
-}
-
-/// Match and counters of a limit. A single limit that matches every packet has no such lines: the interface's sums
-/// show them.
-fn own_lines(limit: &Limit, is_only: bool) -> String {
-    let mut text = String::new();
-    if let Some(why) = &limit.never_admits {
-        text += &line("", &format!("LONG FRAMES NEVER PASS: {why}"));
-    }
-    if let Some(matches) = &limit.r#match {
-        text += &line("", &format!("match {matches}"));
-    } else if is_only {
-        return text;
-    }
-    text + &line("", &sums(limit.passed, limit.dropped, limit.would_drop))
-}
-
-/// The sums of packets.
-fn sums(passed: Count, dropped: Count, would_drop: Count) -> String {
-    let [passed, dropped] = [passed, dropped].map(|count| grouped(count.packets));
-    let by_shadow = match would_drop.packets {
-        0 => String::new(),
-        packets => format!(" ({} passed only because of shadow)", grouped(packets)),
-    };
-    format!("{passed} passed, {dropped} dropped{by_shadow}")
+    format!(
+        "{}, {}{by_shadow}, over {}",
+        rate(rates.passed, "passed"),
+        rate(rates.dropped, "dropped"),
+        seconds(rates.interval_seconds)
+    )
 }
 
 /// The state of one attachment.
-pub fn interface(interface: &Interface) -> String {
-    let (verdicts, sources) = (&interface.verdicts, &interface.sources);
-    let (name, mode, since) = (&interface.name, &interface.mode, &interface.attached_at);
-    let shadow = interface.shadow.then_some(", shadow: nothing is dropped");
-    let mut text = format!(
-        "{name}: {mode} mode, program {}, since {since}{}\n{}",
-        interface.program_id,
-        shadow.unwrap_or_default(),
-        notes(interface)
+pub fn interface(interface: &Interface, width: Option<usize>) -> String {
+    let (name, mode, now) = (&interface.name, &interface.mode, SystemTime::now());
+    let shadow = match interface.shadow {
+        true => ", SHADOW: nothing is dropped",
+        false => "",
+    };
+    let mut page = Page::new(width);
+    let attached = ago(&interface.attached_at, now);
+    let program = interface.program_id;
+    page.wrapped(
+        &format!("{name}: {mode} mode{shadow}, attached {attached}, program {program}"),
+        2,
     );
-    for limit in &interface.limits {
-        text += &line("limit", &limit_line(limit));
-        text += &own_lines(limit, interface.limits.len() == 1);
+    for note in notes(interface, now) {
+        page.note(&note);
     }
+    traffic(&mut page, interface);
+    rules(&mut page, interface);
+    limits::add(&mut page, &interface.limits);
+    page.finish()
+}
+
+/// The packets, their reasons, and the table of sources.
+fn traffic(page: &mut Page, interface: &Interface) {
+    let verdicts = &interface.verdicts;
+    let by_shadow = match verdicts.would_drop.packets {
+        0 => String::new(),
+        packets => format!(" ({} passed only because of shadow)", grouped(packets)),
+    };
+    let packets = sums(verdicts, |count| grouped(count.packets));
+    page.line("packets", &(packets + &by_shadow));
+    page.line("bytes", &sums(verdicts, |count| bytes(count.bytes)));
+    if let Some(measured) = &interface.rates {
+        page.line("now", &rates(measured));
+    }
+    reasons_line(page, "drops", &interface.drops);
+    reasons_line(page, "passes", &interface.passes);
+    let delays = &interface.delays;
+    if delays.packets > 0 {
+        let packets = counted(delays.packets, "packet");
+        let mean = 1e3 * delays.seconds / delays.packets as f64;
+        let most = below(delays.most());
+        page.line(
+            "delayed",
+            &format!("{packets}, {mean:.1} ms on average{most}"),
+        );
+    }
+    let sources = &interface.sources;
+    // Some sources take two entries.
+    let entries = match sources.entries {
+        entries if entries == sources.tracked => String::new(),
+        entries => format!(" in {} entries", grouped(entries)),
+    };
+    let [tracked, capacity] = [sources.tracked, sources.capacity].map(grouped);
+    let memory = bytes(sources.memory_bytes);
+    page.line(
+        "sources",
+        &format!("{tracked}{entries} of {capacity}, {memory} of kernel memory"),
+    );
+    if sources.came_again > 0 {
+        let admitted = grouped(sources.second_chances);
+        let packets = counted(sources.came_again, "packet");
+        page.line(
+            "second chance",
+            &format!("{admitted} of {packets} that came again"),
+        );
+    }
+    if sources.proven > 0 {
+        let proven = counted(sources.proven, "source");
+        page.line("proof", &format!("{proven} let in by a SYN cookie"));
+    }
+    if interface.drops.of(Reason::NewSource).packets > 0 {
+        page.note(&new_sources_note(interface));
+    }
+}
+
+/// Lists, bans, the fleet and exemptions.
+fn rules(page: &mut Page, interface: &Interface) {
     for list in interface.lists.iter().filter(|list| list.prefixes > 0) {
         let prefixes = counted(list.prefixes, "prefix");
         let packets = counted(list.hits.packets, "packet");
-        text += &line("list", &format!("{}: {prefixes}, {packets}", list.name));
+        page.line("list", &format!("{}: {prefixes}, {packets}", list.name));
     }
     let bans = &interface.bans;
     if !bans.by_origin.is_empty() {
@@ -132,50 +172,18 @@ pub fn interface(interface: &Interface) -> String {
             .map(|(origin, count)| format!("{} by {origin}", grouped(*count)))
             .collect();
         let room = grouped(bans.capacity);
-        text += &line("bans", &format!("{} (room for {room})", origins.join(", ")));
+        page.line("bans", &format!("{} (room for {room})", origins.join(", ")));
     }
-    let fleet = interface.fleet.as_ref().map(fleet_lines);
-    text += &fleet.unwrap_or_default();
+    if let Some(fleet) = &interface.fleet {
+        fleet_lines(page, fleet);
+    }
     if !interface.exempt.is_empty() {
-        text += &line("exempt", &interface.exempt.join(", "));
+        page.line("exempt", &interface.exempt.join(", "));
     }
-    let seen = grouped(verdicts.seen.packets);
-    let sums = sums(verdicts.passed, verdicts.dropped, verdicts.would_drop);
-    text += &line("packets", &format!("{seen} seen, {sums}"));
-    text += &reasons_line("drops", &interface.drops);
-    text += &reasons_line("passes", &interface.passes);
-    let delays = &interface.delays;
-    if delays.packets > 0 {
-        let packets = counted(delays.packets, "packet");
-        let mean = 1e3 * delays.seconds / delays.packets as f64;
-        let most = below(delays.most());
-        let times = format!("{packets}, {mean:.1} ms on average{most}");
-        text += &line("delayed", &times);
-    }
-    // Some sources take two entries.
-    let entries = match sources.entries {
-        entries if entries == sources.tracked => String::new(),
-        entries => format!(" in {} entries", grouped(entries)),
-    };
-    let [tracked, capacity] = [sources.tracked, sources.capacity].map(grouped);
-    let memory = bytes(sources.memory_bytes);
-    let room = format!("{tracked}{entries} of {capacity}, {memory} of kernel memory");
-    text += &line("sources", &room);
-    if sources.came_again > 0 {
-        let admitted = grouped(sources.second_chances);
-        let packets = counted(sources.came_again, "packet");
-        let again = format!("{admitted} of {packets} that came again");
-        text += &line("second chance", &again);
-    }
-    if sources.proven > 0 {
-        let proven = counted(sources.proven, "source");
-        text += &line("proof", &format!("{proven} let in by a SYN cookie"));
-    }
-    text + &new_sources_note(interface)
 }
 
 /// The fleet: its hosts, and by how much it may exceed its limits.
-fn fleet_lines(fleet: &Fleet) -> String {
+fn fleet_lines(page: &mut Page, fleet: &Fleet) {
     let hosts = match fleet.staleness_seconds {
         Some(seconds) => format!(
             "{}; data of the other hosts is at most {seconds:.1} s old",
@@ -183,8 +191,8 @@ fn fleet_lines(fleet: &Fleet) -> String {
         ),
         None => "the limits apply to this host alone".to_owned(),
     };
-    let mut text = line("fleet", &format!("{}: {hosts}", fleet.name));
-    let mut add = |note: &str| text += &line("", note);
+    page.line("fleet", &format!("{}: {hosts}", fleet.name));
+    let mut add = |note: &str| page.line("", note);
     fleet.error.iter().for_each(|error| add(error));
     if fleet.limits.is_empty() {
         add("no limit here is shared: scope = \"fleet\" in a limit shares it");
@@ -211,48 +219,46 @@ fn fleet_lines(fleet: &Fleet) -> String {
             "missing here, but shared by other hosts: {missing}"
         ));
     }
-    text
 }
 
 /// Explains why new sources were refused, with advice in case they are real.
 fn new_sources_note(interface: &Interface) -> String {
-    if interface.drops.of(Reason::NewSource).packets == 0 {
-        return String::new();
-    }
     let (name, room) = (&interface.name, interface.sources.capacity);
     let rate = interface.new_sources.as_deref().unwrap_or("none");
     format!(
-        "  New sources were refused: they came faster than {rate} (`--new-sources`), or the table had no room. In a flood of spoofed sources this is intended. If they are real: `limiter set {name} --new-sources RATE` with a higher rate, or `limiter detach {name}`, then attach with a --max-sources above {room}.\n"
+        "New sources were refused: they came faster than {rate} (`--new-sources`), or the table had no room. In a flood of spoofed sources this is intended. If they are real: `limiter set {name} --new-sources RATE` with a higher rate, or `limiter detach {name}`, then attach with a --max-sources above {room}."
     )
 }
 
-/// The reasons that have packets; empty if none has.
-fn reasons_line<const DROPS: bool>(label: &str, reasons: &ByReason<DROPS>) -> String {
+/// The reasons that have packets.
+fn reasons_line<const DROPS: bool>(page: &mut Page, label: &str, reasons: &ByReason<DROPS>) {
     let counted = reasons.iter().filter(|(_, count)| count.packets > 0);
     let texts: Vec<_> = counted
         .map(|(reason, count)| format!("{} {}", grouped(count.packets), reason.text()))
         .collect();
-    if texts.is_empty() {
-        return String::new();
+    if !texts.is_empty() {
+        page.line(label, &texts.join(", "));
     }
-    line(label, &texts.join(", "))
 }
 
 /// Notes about a trial, another program that decides too, and the mode.
-fn notes(interface: &Interface) -> String {
+fn notes(interface: &Interface, now: SystemTime) -> Vec<String> {
     let Interface { name, chained, .. } = interface;
     let trial = match (&interface.try_until, &interface.trial_ended) {
         (Some(until), _) => Some(format!(
-            "ON TRIAL: undone at {until} unless you run `limiter keep {name}`."
+            "ON TRIAL: undone {} unless you run `limiter keep {name}`.",
+            ahead(until, now)
         )),
         (None, ended) => ended.as_ref().map(|ended| {
-            format!("A trial ended at {ended}: the settings before it are in force again.")
+            let ended = ago(ended, now);
+            format!("A trial ended {ended}: the settings before it are in force again.")
         }),
     };
     let log = interface.log.as_ref().map(|log| {
         format!(
-            "LOGGING at level {} until {}, which costs time for each packet; `limiter keep {name} --revert` ends it now.",
-            log.level, log.until
+            "LOGGING at level {}, which costs time for each packet; it ends {}, or now by `limiter keep {name} --revert`.",
+            log.level,
+            ahead(&log.until, now)
         )
     });
     let fallback = (interface.fallback.as_ref())
@@ -273,8 +279,7 @@ fn notes(interface: &Interface) -> String {
     });
     let chain = chained.then(|| chain_note(interface));
     let notes = [trial, log, chain, fallback, merged, jumbo].into_iter();
-    let notes = notes.flatten();
-    notes.map(|note| format!("  {note}\n")).collect()
+    notes.flatten().collect()
 }
 
 fn chain_note(interface: &Interface) -> String {
@@ -316,6 +321,86 @@ mod tests {
         }
     }
 
+    /// Status of two interfaces, one with all kinds of values.
+    fn sampled() -> Vec<Interface> {
+        let mut snapshot: serde_json::Value =
+            serde_json::from_str(include_str!("../export/snapshot.json")).unwrap();
+        serde_json::from_value(snapshot["interfaces"].take()).unwrap()
+    }
+
+    #[test]
+    fn status_fits_a_terminal_of_80_columns_and_24_lines() {
+        let mut sampled = sampled().swap_remove(0);
+        sampled.try_until = Some("2026-11-28T21:16:44Z".to_owned());
+        let before = sampled.clone();
+        sampled.verdicts.dropped.packets += 1_234_000;
+        sampled.verdicts.dropped.bytes += 74_040_000;
+        sampled.limits[0].dropped.packets += 1_234_000;
+        sampled.limits[0].r#match =
+            Some("{ protocol = \"udp\", destination_port = [53, 80, 443] }".to_owned());
+        crate::observe::rates::add(&mut sampled, &before, 2.0);
+        sampled.fleet = None;
+        let text = interface(&sampled, Some(80));
+        let lines: Vec<_> = text.lines().collect();
+        assert!(lines.len() <= 24, "{text}");
+        for line in &lines {
+            assert!(line.chars().count() <= 80, "{line}\n{text}");
+        }
+        let found = |words: &str| {
+            let found = lines.iter().position(|line| line.contains(words));
+            found.unwrap_or_else(|| panic!("no '{words}' in\n{text}"))
+        };
+        let order = [
+            "ON TRIAL",
+            "  packets  24 seen",
+            "  bytes    ",
+            "  now      0/s passed (0 bit/s), 617,000/s dropped (296.16 Mbit/s)",
+            "  drops    7 over the limit",
+            "LIMIT",
+        ];
+        assert!(order.map(found).is_sorted(), "{text}");
+        let rows = found("LIMIT");
+        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(
+            lines[rows..rows + 3]
+                .iter()
+                .map(|line| words(line))
+                .collect::<Vec<_>>(),
+            [
+                "LIMIT RATE PASSED DROPPED WOULD DROP PASS/s OVER/s",
+                "all 50% of 1/h 12 1,234,007 0 0 617,000",
+                "burst 4, per /32,/64, match { protocol = \"udp\", destination_port = [53, 80,",
+            ]
+        );
+    }
+
+    #[test]
+    fn lines_for_a_pipe_stay_whole() {
+        let sampled = sampled().swap_remove(0);
+        let text = interface(&sampled, None);
+        let header = text.lines().find(|line| line.contains("LIMIT")).unwrap();
+        let words: Vec<_> = header.split_whitespace().collect();
+        assert_eq!(
+            words.join(" "),
+            "LIMIT RATE BURST PER PASSED DROPPED WOULD DROP"
+        );
+    }
+
+    #[test]
+    fn attachment_that_is_new_has_no_rates() {
+        let mut sampled = sampled().swap_remove(0);
+        let mut before = sampled.clone();
+        before.attached_at = "2026-11-28T21:06:45Z".to_owned();
+        crate::observe::rates::add(&mut sampled, &before, 2.0);
+        assert_eq!(sampled.rates, None);
+    }
+
+    fn lines(fleet: &Fleet) -> String {
+        let mut page = Page::new(None);
+        fleet_lines(&mut page, fleet);
+        page.finish()
+    }
+
     #[test]
     fn fleet_lines_show_overshoot_conflicts_and_errors() {
         let mut shared = fleet(3, Some(0.44));
@@ -325,7 +410,7 @@ mod tests {
         shared.left_out = vec!["1 ban of the fleet is not in force here".to_owned()];
         let indent = " ".repeat(11);
         assert_eq!(
-            fleet_lines(&shared),
+            lines(&shared),
             format!(
                 "  fleet    edge: 3 hosts; data of the other hosts is at most 0.4 s old\n\
                  {indent}the store does not answer\n\
@@ -346,10 +431,10 @@ mod tests {
         let mut alone = fleet(1, None);
         alone.agent = false;
         let line = "  fleet    edge: the limits apply to this host alone\n";
-        assert_eq!(fleet_lines(&alone), line);
+        assert_eq!(lines(&alone), line);
         assert!(!alone.is_shared());
         alone.limits.clear();
         let note = "no limit here is shared: scope = \"fleet\" in a limit shares it";
-        assert_eq!(fleet_lines(&alone), format!("{line}           {note}\n"));
+        assert_eq!(lines(&alone), format!("{line}           {note}\n"));
     }
 }

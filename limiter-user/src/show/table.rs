@@ -7,13 +7,22 @@ use comfy_table::{CellAlignment, Table, presets::NOTHING};
 pub fn table<const N: usize>(
     columns: &str,
     text: usize,
-    rows: impl IntoIterator<Item = [String; N]>,
+    values: impl IntoIterator<Item = [String; N]>,
+) -> String {
+    rows(columns.split('|'), text, values.into_iter().map(Vec::from))
+}
+
+/// Formats a table whose columns are known at run time.
+pub fn rows<'a>(
+    columns: impl IntoIterator<Item = &'a str>,
+    text: usize,
+    values: impl IntoIterator<Item = Vec<impl ToString>>,
 ) -> String {
     let mut table = Table::new();
     table
         .load_preset(NOTHING)
-        .set_header(columns.split('|'))
-        .add_rows(rows);
+        .set_header(columns)
+        .add_rows(values);
     for column in table.column_iter_mut().skip(text) {
         column.set_cell_alignment(CellAlignment::Right);
     }

@@ -1,8 +1,8 @@
 //! Numbers for people.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use humantime::format_duration;
+use humantime::{format_duration, parse_rfc3339};
 use indicatif::{HumanBytes, HumanCount};
 
 /// Formats `1234567` as `1,234,567`.
@@ -39,6 +39,41 @@ pub fn seconds(value: f64) -> String {
     whole(value)
 }
 
+/// Formats `9_870_000.0` as `9.87 Mbit/s`.
+pub fn bits_per_second(rate: f64) -> String {
+    let units = [(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")];
+    match units.into_iter().find(|(unit, _)| rate >= *unit) {
+        Some((unit, name)) => format!("{:.2} {name}", rate / unit),
+        None => format!("{rate:.0} bit/s"),
+    }
+}
+
+/// Formats a time in its two largest units: one of 90,061 seconds as `1d 1h`.
+fn roughly(time: Duration) -> String {
+    let text = format_duration(Duration::from_secs(time.as_secs())).to_string();
+    let units: Vec<_> = text.split(' ').take(2).collect();
+    units.join(" ")
+}
+
+/// Adds the distance to a moment of the past (RFC 3339): `3m 12s ago (2026-11-29T13:44:05Z)`.
+pub fn ago(moment: &str, now: SystemTime) -> String {
+    let distance = parse_rfc3339(moment).map(|then| now.duration_since(then).unwrap_or_default());
+    match distance {
+        Ok(time) if time.as_secs() == 0 => format!("now ({moment})"),
+        Ok(time) => format!("{} ago ({moment})", roughly(time)),
+        // Not a moment: shown as it is.
+        Err(_) => moment.to_owned(),
+    }
+}
+
+/// Adds the distance to a moment of the future (RFC 3339): `in 1m 50s (2026-11-29T13:44:05Z)`.
+pub fn ahead(moment: &str, now: SystemTime) -> String {
+    match parse_rfc3339(moment).map(|then| then.duration_since(now).unwrap_or_default()) {
+        Ok(time) => format!("in {} ({moment})", roughly(time)),
+        Err(_) => moment.to_owned(),
+    }
+}
+
 /// Formats a bound of delays as `, 99 % below 16.8 ms`; empty without a known one.
 pub fn below(most: Option<f64>) -> String {
     let text = |most| format!(", 99 % below {:.1} ms", 1e3 * most);
@@ -67,5 +102,34 @@ mod tests {
         assert_eq!(bytes(10 << 20), "10.00 MiB");
         assert_eq!(seconds(0.2), "0.2 s");
         assert_eq!(seconds(720.0), "12m");
+        assert_eq!(
+            [0.0, 999.0, 1_500.0, 9_870_000.0, 2e10].map(bits_per_second),
+            [
+                "0 bit/s",
+                "999 bit/s",
+                "1.50 kbit/s",
+                "9.87 Mbit/s",
+                "20.00 Gbit/s"
+            ]
+        );
+    }
+
+    #[test]
+    fn moments_are_shown_with_their_distance() {
+        let moment = "2026-11-29T13:44:05Z";
+        let then = parse_rfc3339(moment).unwrap();
+        let after = |seconds| ago(moment, then + Duration::from_secs(seconds));
+        assert_eq!(after(0), format!("now ({moment})"));
+        assert_eq!(after(192), format!("3m 12s ago ({moment})"));
+        assert_eq!(after(90_061), format!("1day 1h ago ({moment})"));
+        let before = |seconds| ahead(moment, then - Duration::from_secs(seconds));
+        assert_eq!(before(110), format!("in 1m 50s ({moment})"));
+        // A clock that was set back or forward shows no negative time.
+        assert_eq!(ago(moment, then - Duration::from_secs(9)), after(0));
+        assert_eq!(
+            ahead(moment, then + Duration::from_secs(9)),
+            format!("in 0s ({moment})")
+        );
+        assert_eq!(ago("unknown", then), "unknown");
     }
 }

@@ -113,7 +113,7 @@ impl Opened {
             feeds: Vec::new(),
         };
         serde_json::to_string(&status).unwrap();
-        let _ = show::status::status(&status);
+        let _ = show::status::status(&status, Some(80));
         for source in ["192.0.2.7", "203.0.113.9", "2001:db8::7"] {
             let source: IpAddr = source.parse().unwrap();
             let query = Query {

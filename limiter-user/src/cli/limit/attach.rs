@@ -29,7 +29,7 @@ use crate::{
     cli::shared::{
         DAY, Limiting, SECOND, Usage, about, at_once::at_once, duration,
         input::shown as shown_path, interface, note, outcome, read_for, report, settings, ssh,
-        unique, warn_of_changed_meaning, warn_of_full_tables, warn_of_small_bursts,
+        terminal_width, unique, warn_of_changed_meaning, warn_of_full_tables, warn_of_small_bursts,
     },
     kept,
     observe::collect,
@@ -150,7 +150,7 @@ async fn shown(interface: &str) -> Result<String, Error> {
     warn_of_hidden(interface, &attachment).await;
     let shown = collect::interface(&attachment, AGENT).await?;
     let undo = format!("  undo     limiter detach {interface}\n");
-    Ok(show::status::interface(&shown) + &undo)
+    Ok(show::status::interface(&shown, terminal_width()) + &undo)
 }
 
 /// Warns of packets that the limits see as something else: of forwarded connections, and of VLANs.

@@ -1,10 +1,18 @@
+use std::{
+    io::{IsTerminal, stdout},
+    time::{Duration, Instant},
+};
+
 use clap::Args;
-use limiter_kernel::{Attachment, Error};
+use limiter_kernel::{Attachment, Error, Result};
+use tokio::time::sleep;
 
 use crate::{
     ask,
-    cli::shared::{answer, interface, is_all, note, unique},
-    observe::{self, collect, feeds},
+    cli::shared::{
+        MINUTE, SECOND, answer, duration, interface, is_all, note, terminal_width, unique,
+    },
+    observe::{self, Interface, collect, feeds, rates},
     show,
 };
 
@@ -14,43 +22,91 @@ pub struct Status {
     /// The interfaces, separated by spaces or commas. Default: all that limiter is attached to
     #[arg(value_name = "IFACE", value_delimiter = ',', value_parser = interface)]
     interfaces: Vec<String>,
+    /// Measure rates over this time. 100ms to 1m. Default: 1s on a terminal, otherwise no rates
+    #[arg(long, value_name = "DURATION", value_parser = duration(100..=MINUTE, "500ms"))]
+    interval: Option<Duration>,
     /// Print JSON, for programs
     #[arg(long)]
     json: bool,
 }
 
-pub async fn run(arguments: Status) -> anyhow::Result<()> {
-    let names = &arguments.interfaces;
-    let all = names.is_empty() || is_all(names);
-    let (mut interfaces, mut errors) = (Vec::new(), Vec::new());
-    if all {
-        let read = async |attachment: Attachment| {
-            interfaces.push(collect::interface(&attachment, ask::PATIENCE).await);
-        };
-        errors = Attachment::visit_all(read).await?;
+impl Status {
+    /// The time between two readings; none for one reading, which takes no time.
+    fn interval(&self) -> Option<Duration> {
+        let is_for_people = !self.json && stdout().is_terminal();
+        let default = is_for_people.then_some(Duration::from_millis(SECOND));
+        self.interval.or(default)
     }
-    for name in unique(names).iter().filter(|_| !all) {
-        match Attachment::open(name).await {
-            Ok(attachment) => {
-                interfaces.push(collect::interface(&attachment, ask::PATIENCE).await);
-            }
-            Err(error) if names.len() == 1 => return Err(error.into()),
-            Err(error) => errors.push(error),
+
+    fn is_of_all(&self) -> bool {
+        self.interfaces.is_empty() || is_all(&self.interfaces)
+    }
+
+    /// Opens the attachments one after the other. Returns the errors of those that cannot be opened.
+    async fn visit(&self, mut each: impl AsyncFnMut(Attachment)) -> anyhow::Result<Vec<Error>> {
+        if self.is_of_all() {
+            return Ok(Attachment::visit_all(each).await?);
         }
+        let mut errors = Vec::new();
+        for name in unique(&self.interfaces) {
+            match Attachment::open(&name).await {
+                Ok(attachment) => each(attachment).await,
+                Err(error) if self.interfaces.len() == 1 => return Err(error.into()),
+                Err(error) => errors.push(error),
+            }
+        }
+        Ok(errors)
     }
-    let interfaces = interfaces.into_iter().collect::<Result<_, _>>()?;
+
+    /// The earlier reading, with its moment, after `interval` has passed. Errors are those of the later one.
+    async fn earlier(&self, interval: Duration) -> anyhow::Result<Vec<(Interface, Instant)>> {
+        let mut earlier = Vec::new();
+        let read = async |attachment: Attachment| {
+            let sample = collect::once(&attachment, 0);
+            earlier.extend(sample.map(|sample| (sample.interface, Instant::now())));
+        };
+        self.visit(read).await?;
+        if !earlier.is_empty() {
+            sleep(interval).await;
+        }
+        Ok(earlier)
+    }
+}
+
+pub async fn run(arguments: Status) -> anyhow::Result<()> {
+    let earlier = match arguments.interval() {
+        Some(interval) => arguments.earlier(interval).await?,
+        None => Vec::new(),
+    };
+    let mut interfaces = Vec::new();
+    let read = async |attachment: Attachment| {
+        let interface = collect::interface(&attachment, ask::PATIENCE).await;
+        interfaces.push(interface.map(|interface| with_rates(interface, &earlier)));
+    };
+    let errors = arguments.visit(read).await?;
+    let interfaces = interfaces.into_iter().collect::<Result<_>>()?;
     let feeds = feeds::all();
     let status = observe::Status { interfaces, feeds };
-    answer(arguments.json, &status, || show::status::status(&status))?;
+    let text = || show::status::status(&status, terminal_width());
+    answer(arguments.json, &status, text)?;
     for error in &errors {
         note(&error.to_string());
     }
     // After a trial with nothing before it, an interface has nothing to show.
-    let is_failure = |error: &&Error| !(all && matches!(error, Error::TrialOver(..)));
+    let is_failure =
+        |error: &&Error| !(arguments.is_of_all() && matches!(error, Error::TrialOver(..)));
     match errors.iter().filter(is_failure).count() {
         0 => Ok(()),
         count => Err(anyhow::anyhow!(
             "{count} of the attachments cannot be shown: see the errors above"
         )),
     }
+}
+
+fn with_rates(mut interface: Interface, earlier: &[(Interface, Instant)]) -> Interface {
+    let mut earlier = earlier.iter();
+    if let Some((before, then)) = earlier.find(|(before, _)| before.name == interface.name) {
+        rates::add(&mut interface, before, then.elapsed().as_secs_f64());
+    }
+    interface
 }

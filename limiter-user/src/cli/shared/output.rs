@@ -1,7 +1,7 @@
 //! Printing to pipes that may be closed, and errors in one line.
 
 use std::{
-    io::{self, ErrorKind, Write},
+    io::{self, ErrorKind, IsTerminal, Write},
     process::ExitCode,
     sync::atomic::{AtomicBool, AtomicU8, Ordering},
 };
@@ -126,6 +126,13 @@ pub fn answer(
         return Ok(write(&(serde_json::to_string(value)? + "\n"))?);
     }
     Ok(print(&text())?)
+}
+
+/// The columns of the terminal that standard output is; none if it is none.
+pub fn terminal_width() -> Option<usize> {
+    let size = crossterm::terminal::size();
+    let size = size.ok().filter(|_| io::stdout().is_terminal());
+    size.map(|(columns, _)| columns.into())
 }
 
 /// Prints a note for the user on standard error, on one line. Secrets in URLs are hidden.

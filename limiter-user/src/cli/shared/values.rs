@@ -20,6 +20,8 @@ use super::interfaces::ALL;
 
 /// Milliseconds of a second.
 pub const SECOND: u64 = 1_000;
+/// Milliseconds of a minute.
+pub const MINUTE: u64 = 60 * SECOND;
 /// Milliseconds of a day.
 pub const DAY: u64 = 86_400 * SECOND;
 /// Milliseconds of a year, as humantime counts it.
