@@ -10,6 +10,7 @@ mod crowdsec;
 mod demo;
 mod descriptors;
 mod doctor;
+mod explain;
 mod export;
 mod fail2ban;
 mod faults;

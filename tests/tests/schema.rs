@@ -67,6 +67,10 @@ fn json_of_every_verb_matches_its_schema() {
         ("status", hosts.json("status eth0 --json")),
         ("top", hosts.json("top eth0 --once --json")),
         ("check", hosts.json("check eth0 198.51.100.7 --json")),
+        (
+            "check",
+            hosts.json("check eth0 198.51.100.7 --protocol icmp --json"),
+        ),
         ("check", hosts.json("check eth0 203.0.113.9 --json")),
         ("check", hosts.json("check eth0 2001:db8::1 --json")),
         ("list", hosts.json("deny list eth0 --json")),

@@ -6,7 +6,7 @@ use limiter_tests::{
     hosts::Hosts,
     need_kernel, need_program, number,
     screen::Screen,
-    traffic::{Flood, udp},
+    traffic::{Flood, Traffic, udp},
 };
 
 const FILE: &str = r#"
@@ -28,6 +28,8 @@ burst = 50
 fn flooded() -> (Hosts, Flood) {
     let hosts = Hosts::new();
     hosts.attach_file(FILE);
+    // Packets from before the readings are in no rate.
+    Traffic::new(&hosts).passed("192.0.2.8", 20_000);
     let frames = vec![udp(&hosts, "192.0.2.7".parse().unwrap(), 9); 10];
     let flood = Flood::start(&hosts, frames, Duration::from_millis(10));
     (hosts, flood)

@@ -109,6 +109,7 @@ pub fn check(attachment: &Attachment, query: &Query) -> Result<Check> {
         tiers: tiers.cloned().collect(),
         limits,
         missing,
+        packet: None,
     })
 }
 

@@ -32,7 +32,7 @@ pub use reader::{Reader, readers};
 pub use reasons::{Drops, Passes};
 pub use sample::Sample;
 pub use snapshot::Snapshot;
-pub use source::{Check, CheckedLimit, MissingOptions, OnList, Top};
+pub use source::{Check, CheckedLimit, ExplainedPacket, MissingOptions, OnList, Top};
 
 use serde::{Deserialize, Serialize};
 

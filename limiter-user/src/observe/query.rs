@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use clap::Args;
-use limiter_common::table::{key::SourceKey, nat64::Nat64};
+use limiter_common::table::{Seed, key::SourceKey, nat64::Nat64};
 use limiter_config::{
     Direction, Invalid, Key, Parts, Protocol, invalid, key::Packet, lists::address,
     names::direction_of,
@@ -93,10 +93,15 @@ impl Query {
         .collect()
     }
 
+    /// The key of the packet's bucket under one limit.
+    pub fn key(&self, key: &Key, slot: u32, seed: &Seed, nat64: &Nat64) -> SourceKey {
+        key.of_packet(slot, &self.packet(), seed, nat64)
+    }
+
     /// The keys of the buckets under one limit, if nothing is [missing](Self::missing): one, or one for each port or VLAN in
     /// the table if none is given. If there is no such port, the key of port 0, which has no bucket.
     pub fn keys(&self, key: &Key, slot: u32, tables: &Tables, nat64: &Nat64) -> Vec<SourceKey> {
-        let first = key.of_packet(slot, &self.packet(), &tables.sets.seed, nat64);
+        let first = self.key(key, slot, &tables.sets.seed, nat64);
         let has_any = key.by_port && self.port.is_none() || key.by_vlan && self.vlan.is_none();
         if !has_any {
             return vec![first];

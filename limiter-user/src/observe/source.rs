@@ -26,6 +26,36 @@ pub struct Check {
     pub limits: Vec<CheckedLimit>,
     /// Limits whose buckets cannot be found without more options. They are not in `limits`.
     pub missing: Vec<MissingOptions>,
+    /// The packet that `--protocol` and other options describe; null without `--protocol`.
+    pub packet: Option<ExplainedPacket>,
+}
+
+/// The fate of one packet, decided by the program's policy with the lists and buckets in force.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ExplainedPacket {
+    /// The packet in words.
+    pub packet: String,
+    /// True if the same packet of a connection of the host would be exempt.
+    pub exempts_established: bool,
+    /// The limits that match the packet, in the order in which they are checked.
+    pub limits: Vec<String>,
+    /// The limits that do not match it.
+    pub other_limits: Vec<String>,
+    /// Options without which the packet's limits or buckets are not known. If there are any, `passes` is null.
+    pub missing: Vec<&'static str>,
+    /// True if the packet would pass now.
+    pub passes: Option<bool>,
+    /// The reason without shadow, as in `drops` and `passes` of `status`.
+    pub reason: Option<String>,
+    /// The reason in words.
+    #[serde(skip)]
+    pub text: Option<String>,
+    /// The limit that refuses the packet; null if none does.
+    pub limit: Option<String>,
+    /// True if a limit has no bucket of the source yet: the packet passes only while the limit of new sources has a
+    /// token.
+    pub new_source: bool,
 }
 
 /// A limit whose key has more than the source.

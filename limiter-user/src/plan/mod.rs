@@ -2,6 +2,7 @@
 
 pub mod capture;
 pub mod doctor;
+pub mod explain;
 pub mod learn;
 pub mod replay;
 pub mod session;

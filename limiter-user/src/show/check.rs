@@ -1,7 +1,9 @@
 //! The output of `check`.
 
+use limiter_common::policy::verdict::Reason;
+
 use crate::{
-    observe::{Check, CheckedLimit, OnList},
+    observe::{Check, CheckedLimit, ExplainedPacket, OnList},
     show::{
         bans,
         units::{grouped, seconds},
@@ -10,7 +12,10 @@ use crate::{
 
 /// The state of one source.
 pub fn check(check: &Check) -> String {
-    let mut text = format!("{} on {}\n", check.source, check.interface);
+    let of_packet = check.packet.as_ref();
+    let packet = of_packet.map(|explained| format!(": {}", explained.packet));
+    let packet = packet.unwrap_or_default();
+    let mut text = format!("{} on {}{packet}\n", check.source, check.interface);
     if let Some(ban) = &check.ban {
         let shadow = if check.shadow {
             ", passes only because of shadow"
@@ -30,7 +35,11 @@ pub fn check(check: &Check) -> String {
     if check.limits.is_empty() && check.missing.is_empty() && check.listed.is_none() {
         text.push_str("  no limit matches it: passes\n");
     }
-    for limit in &check.limits {
+    // A list decides before any limit is asked.
+    let is_met = |limit: &&CheckedLimit| {
+        of_packet.is_none_or(|explained| !explained.other_limits.contains(&limit.name))
+    };
+    for limit in check.limits.iter().filter(is_met) {
         let state = match limit.tracked {
             true => "",
             false => " (not in the table: its bucket is full)",
@@ -61,7 +70,43 @@ pub fn check(check: &Check) -> String {
         let (limit, key, options) = (&missing.limit, &missing.key, missing.options.join(", "));
         text += &format!("  {limit}: not checked, because its key is {key}: give {options} too\n");
     }
-    text
+    text + &of_packet.map_or_else(String::new, verdict)
+}
+
+/// The verdict about a packet.
+fn verdict(explained: &ExplainedPacket) -> String {
+    let mut lines = Vec::new();
+    let charged = explained.limits.join(", ");
+    let limit = explained.limit.as_ref();
+    let limit = limit.map(|limit| format!(" {limit}")).unwrap_or_default();
+    let why = explained.text.as_deref().unwrap_or_default();
+    if !explained.other_limits.is_empty() && !explained.limits.is_empty() {
+        let others = explained.other_limits.join(", ");
+        lines.push(format!("limits that do not match: {others}"));
+    }
+    let is_refused = explained.reason.as_deref().and_then(Reason::from_name);
+    let is_refused = is_refused.is_some_and(|reason| !reason.passes());
+    lines.push(match (explained.passes, is_refused) {
+        (None, _) => {
+            let missing = explained.missing.join(", ");
+            format!("whether this packet passes is not known: give {missing} too")
+        }
+        (Some(true), true) => {
+            format!("this packet would pass only because of shadow: {why}{limit}")
+        }
+        (Some(true), false) if charged.is_empty() => format!("this packet would pass: {why}"),
+        (Some(true), false) => format!("this packet would pass, charged to {charged}"),
+        (Some(false), _) => format!("this packet would be DROPPED: {why}{limit}"),
+    });
+    if explained.new_source {
+        lines.push(
+            "its source is new: in a flood, the limit of new sources may refuse it".to_owned(),
+        );
+    }
+    if explained.exempts_established {
+        lines.push("packets of the host's own connections pass uncharged (exempt)".to_owned());
+    }
+    lines.iter().map(|line| format!("  {line}\n")).collect()
 }
 
 /// The prefix that decides, its meaning, and the host of the fleet that added it.

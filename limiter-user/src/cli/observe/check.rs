@@ -4,16 +4,21 @@ use std::{
 };
 
 use clap::Args;
+use limiter_config::matches::TcpFlags;
 use limiter_kernel::Attachment;
 
 use crate::{
     ask,
     cli::shared::{OnOne, address, answer, each},
     observe::{self, OnList, Query, source},
+    plan::explain::{Packet, explain},
     show,
 };
 
-/// Explain one source: tokens, retry-after, counters
+/// Explain one source, or one packet: lists, limits, tokens, verdict
+///
+/// With --protocol, it names the limits that such a packet meets, in order, and whether the packet would pass now. The
+/// packet is without payload, and belongs to no connection of the host.
 #[derive(Debug, Args)]
 pub struct Check {
     #[command(flatten)]
@@ -23,6 +28,9 @@ pub struct Check {
     address: IpAddr,
     #[command(flatten)]
     query: Query,
+    /// Flags of a TCP segment, as in syn,ack. Default: syn
+    #[arg(long, value_name = "FLAGS", requires = "protocol")]
+    flags: Option<TcpFlags>,
     /// Print JSON, for programs
     #[arg(long)]
     json: bool,
@@ -30,14 +38,28 @@ pub struct Check {
 
 pub async fn run(arguments: Check) -> anyhow::Result<()> {
     let query = arguments.query.from(arguments.address)?;
-    let check =
-        async |interface: &str| check_on(interface, &query.under(interface), arguments.json).await;
+    let check = async |interface: &str| {
+        let query = query.under(interface);
+        let packet = query.protocol.map(|protocol| Packet {
+            query,
+            protocol,
+            flags: arguments.flags,
+        });
+        check_on(interface, &query, packet, arguments.json).await
+    };
     each(&arguments.on.interfaces, check).await
 }
 
-async fn check_on(interface: &str, query: &Query, json: bool) -> anyhow::Result<()> {
+async fn check_on(
+    interface: &str,
+    query: &Query,
+    packet: Option<Packet>,
+    json: bool,
+) -> anyhow::Result<()> {
     let attachment = Attachment::open(interface).await?;
     let mut check = observe::check::check(&attachment, query)?;
+    let explained = packet.map(|packet| explain(&attachment, &packet));
+    check.packet = explained.transpose()?;
     add_hosts(&mut check).await;
     answer(json, &check, || show::check::check(&check))
 }

@@ -135,6 +135,17 @@ impl Model {
         }
     }
 
+    /// Puts a bucket into the table, with the TAT that it has after `epoch` changes of its quota.
+    pub fn put(&mut self, key: &SourceKey, tat: u64, epoch: u32, now: u64) {
+        self.now.set(now);
+        let _ = (&&*self).insert(key, tat, epoch, now, false);
+    }
+
+    /// The limits that match the packet offered last, one bit each, on the full path.
+    pub fn matching(&self) -> u64 {
+        self.evaluation.borrow().matching
+    }
+
     /// The counters of the limit in `slot`, on the full path.
     pub fn limit(&self, slot: u32) -> LimitCounters {
         let counters = self.counters.get(slot as usize);
