@@ -1,12 +1,18 @@
 //! An attachment can be made, shown and removed, and leaves nothing behind.
 
-use std::{fs, process::Stdio};
+use std::{
+    fs,
+    io::{self, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream},
+    process::Stdio,
+    thread,
+};
 
 use limiter_tests::{
     command::{Outcome, prepared},
     files::Folder,
-    hosts::{Hosts, on},
-    need_kernel,
+    hosts::{CLIENT, Hosts, on},
+    need_kernel, number,
     objects::{Object, expect_gone},
     traffic::Traffic,
 };
@@ -231,22 +237,75 @@ fn change_that_cannot_be_printed_is_made_and_reported_as_such() {
 #[test]
 fn first_command_of_the_readme_drops_nothing() {
     need_kernel!();
-    let readme = include_str!("../../README.md");
-    let words = |line: &'static str| {
-        let line = line.split(" #").next().unwrap_or_default();
-        line.split_whitespace().skip(2).collect::<Vec<_>>()
-    };
-    let mut commands = readme
-        .lines()
-        .filter(|line| line.starts_with("sudo limiter "));
-    let hosts = Hosts::new();
-    let attach = words(commands.next().unwrap());
+    let [attach, off] = commands_of_the_readme();
     assert_eq!(attach[..2], ["attach", "eth0"]);
+    let hosts = Hosts::new();
     hosts.limiter(&attach).expect(0);
     let traffic = Traffic::new(&hosts);
     assert_eq!(traffic.passed("192.0.2.2", 5_000), 5_000);
-
-    let off = commands.map(words).find(|words| words[0] == "set").unwrap();
     hosts.limiter(&off).expect(0);
     assert!(traffic.passed("192.0.2.2", 5_000) < 5_000);
+}
+
+/// The words of the first `limiter attach` and `limiter set` in README.md.
+fn commands_of_the_readme() -> [Vec<&'static str>; 2] {
+    let readme = include_str!("../../README.md");
+    ["attach", "set"].map(|verb| {
+        let lines = readme
+            .lines()
+            .map(|line| line.split(" #").next().unwrap_or_default());
+        let mut commands = lines.filter_map(|line| line.strip_prefix("sudo limiter "));
+        let command = commands.find(|command| command.starts_with(verb)).unwrap();
+        command.split_whitespace().collect()
+    })
+}
+
+/// Downloads 20 MB to the host, over a connection that the host opens.
+fn download(hosts: &Hosts) {
+    const BYTES: usize = 20 << 20;
+    let from = SocketAddr::new(CLIENT, 9_000);
+    let listener = on(&hosts.client, || TcpListener::bind(from)).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut connection, _) = listener.accept().unwrap();
+            connection.write_all(&vec![0x5a; BYTES]).unwrap();
+        });
+        let mut connection = on(&hosts.server, || TcpStream::connect(from)).unwrap();
+        let count = io::copy(&mut connection, &mut io::sink()).unwrap();
+        assert_eq!(count, BYTES as u64);
+    });
+}
+
+/// No packet of the transfer is refused, so that its speed stays. The same limit without `--exempt` would refuse some.
+#[test]
+fn commands_of_the_readme_leave_the_hosts_own_transfers_alone() {
+    need_kernel!();
+    let [attach, off] = commands_of_the_readme();
+    let count = |hosts: &Hosts, verdict: &str| number(&hosts.status()[verdict]["packets"]);
+
+    let hosts = Hosts::new();
+    let attached = hosts.limiter(&attach);
+    attached.expect(0);
+    download(&hosts);
+    assert!(count(&hosts, "seen") > 100, "{}", hosts.status());
+    assert_eq!(count(&hosts, "would_drop"), 0, "{}", hosts.status());
+    hosts.limiter(&off).expect(0);
+    download(&hosts);
+    assert_eq!(count(&hosts, "dropped"), 0, "{}", hosts.status());
+    let bound = "a limit with match = { established = true } bounds them";
+    assert!(attached.stdout.contains(bound), "{attached:#?}");
+
+    let hosts = Hosts::new();
+    let mut unguarded = attach.clone();
+    let exempt = unguarded
+        .iter()
+        .position(|word| *word == "--exempt")
+        .unwrap();
+    unguarded.drain(exempt..exempt + 2);
+    let attached = hosts.limiter(&unguarded);
+    attached.expect(0);
+    download(&hosts);
+    assert!(count(&hosts, "would_drop") > 1_000, "{}", hosts.status());
+    let words = "`--exempt established,control`";
+    assert!(attached.stdout.contains(words), "{attached:#?}");
 }

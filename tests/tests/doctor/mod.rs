@@ -66,6 +66,7 @@ fn doctor_finds_no_problem_on_a_healthy_interface() {
         ("lro", "off"),
         ("gro", "each packet is counted"),
         ("program", "no XDP program"),
+        ("connections", "--exempt established,control"),
     ] {
         expect(&diagnosis, check, &["ok", word]);
     }

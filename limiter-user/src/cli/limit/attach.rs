@@ -34,7 +34,7 @@ use crate::{
     kept,
     observe::collect,
     plan::doctor::{self, forwarding, proof, vlan},
-    show,
+    show::{self, page::Page},
 };
 
 /// The time for which `attach` waits for the fleet's agent. It limits without an agent too.
@@ -149,8 +149,13 @@ async fn shown(interface: &str) -> Result<String, Error> {
     }
     warn_of_hidden(interface, &attachment).await;
     let shown = collect::interface(&attachment, AGENT).await?;
-    let undo = format!("  undo     limiter detach {interface}\n");
-    Ok(show::status::interface(&shown, terminal_width()) + &undo)
+    let width = terminal_width();
+    let mut page = Page::new(width);
+    if let Some(note) = doctor::note(settings) {
+        page.line("note", &note);
+    }
+    page.line("undo", &format!("limiter detach {interface}"));
+    Ok(show::status::interface(&shown, width) + &page.finish())
 }
 
 /// Warns of packets that the limits see as something else: of forwarded connections, and of VLANs.

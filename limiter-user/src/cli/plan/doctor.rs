@@ -3,7 +3,7 @@ use limiter_kernel::{Attachment, probe, sys::requirements};
 
 use crate::{
     cli::shared::{answer, interface},
-    plan::doctor::{bursts, diagnose, forwarding, proof, room, vlan},
+    plan::doctor::{bursts, diagnose, forwarding, own_traffic, proof, room, vlan},
     show,
 };
 
@@ -23,7 +23,11 @@ pub async fn run(arguments: Doctor) -> anyhow::Result<()> {
     let machine = probe::machine()?;
     let device = probe::device(interface).await;
     let mut diagnosis = diagnose(interface, &machine, &device);
-    if let Ok(attachment) = Attachment::open(interface).await {
+    let attachment = Attachment::open(interface).await.ok();
+    let settings = attachment.as_ref();
+    let settings = settings.map(|attachment| &attachment.record.settings);
+    diagnosis.findings.push(own_traffic(settings));
+    if let Some(attachment) = &attachment {
         let record = &attachment.record;
         let finding = room(&record.settings, record.frame_max);
         diagnosis.findings.push(finding);

@@ -94,7 +94,8 @@ pub struct Flags {
     /// Maximum number of new sources at once. Default: 6.5536 seconds of --new-sources
     #[arg(long, value_name = "N", value_parser = count, allow_hyphen_values = true)]
     pub new_sources_burst: Option<u64>,
-    /// Packets that are exempt from the limits
+    /// Packets that are exempt from the limits: established (of the host's own connections), control (ARP, neighbour
+    /// discovery, DHCP), vrrp, ospf, bfd
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT,...")]
     pub exempt: Vec<Exemption>,
     /// Proof that lets new sources in during a flood: none, or syn-cookie for SYN cookies (TCP)

@@ -4,6 +4,7 @@ mod device;
 mod finding;
 mod machine;
 mod mode;
+mod own_traffic;
 
 use serde::Serialize;
 
@@ -14,6 +15,7 @@ use limiter_kernel::{
     Error,
     probe::{Device, Machine},
 };
+pub use own_traffic::{note, own_traffic};
 
 /// The output of `doctor --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
