@@ -10,7 +10,7 @@ use limiter_feed::Settings as Feed;
 
 use super::{Cli, GROUPS, definition, man::examples};
 use crate::documents::{compare, schema};
-use crate::notify::watch::Event;
+use crate::notify::event::Event;
 
 const COMMANDS: &str = "\
 # Commands

@@ -10,7 +10,10 @@ use nix::{
 use tokio::{io::AsyncWriteExt, process::Command, sync::mpsc::Receiver, task, time};
 use ureq::{Agent, http::Uri};
 
-use super::watch::Event;
+use super::{
+    event::Event,
+    format::{Body, Format},
+};
 
 /// Time that a program or a call may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -32,19 +35,20 @@ pub enum Hook {
 /// Calls `note` with a line about each attempt that failed.
 pub async fn deliver(
     hook: &Hook,
+    format: Format,
     mut events: Receiver<Event>,
     note: impl Fn(&str),
 ) -> anyhow::Result<()> {
     let agent = limiter_feed::http::agent(TIMEOUT, 0, false);
     while let Some(event) = events.recv().await {
-        let json = serde_json::to_string(&event)?;
+        let body = format.body(&event)?;
         for attempt in 1..=ATTEMPTS {
-            let Err(error) = call(hook, &agent, json.clone()).await else {
+            let Err(error) = call(hook, &agent, body.clone()).await else {
                 break;
             };
-            let text = &event.text;
+            let subject = &event.subject;
             note(&format!(
-                "{text}: attempt {attempt} of {ATTEMPTS} to deliver it failed: {error}"
+                "{subject}: attempt {attempt} of {ATTEMPTS} to deliver it failed: {error}"
             ));
             time::sleep(wait(attempt)).await;
         }
@@ -57,7 +61,7 @@ fn wait(attempts: u32) -> Duration {
     Duration::from_secs(1 << (attempts - 1).min(6))
 }
 
-async fn call(hook: &Hook, agent: &Agent, json: String) -> anyhow::Result<()> {
+async fn call(hook: &Hook, agent: &Agent, body: Body) -> anyhow::Result<()> {
     match hook {
         Hook::Exec(path) => {
             // In a process group of its own: a timeout ends its children too.
@@ -70,7 +74,7 @@ async fn call(hook: &Hook, agent: &Agent, json: String) -> anyhow::Result<()> {
             let work = async {
                 if let Some(mut input) = child.stdin.take() {
                     // A program need not read it.
-                    let _ = input.write_all(json.as_bytes()).await;
+                    let _ = input.write_all(body.text.as_bytes()).await;
                 }
                 child.wait().await
             };
@@ -82,8 +86,11 @@ async fn call(hook: &Hook, agent: &Agent, json: String) -> anyhow::Result<()> {
             ensure!(status.success(), "{status}");
         }
         Hook::Webhook(url) => {
-            let request = agent.post(url).content_type("application/json");
-            let answer = task::spawn_blocking(move || request.send(json)).await?;
+            let mut request = agent.post(url).content_type(body.content_type);
+            for (name, value) in &body.headers {
+                request = request.header(*name, value);
+            }
+            let answer = task::spawn_blocking(move || request.send(body.text)).await?;
             let status = answer?.status();
             // A redirect would lose the body.
             ensure!(status.is_success(), "http status: {status}");

@@ -6,12 +6,16 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use limiter_common::policy::verdict::Reason;
 use limiter_kernel::sys::clock;
-use serde::Serialize;
 
+use super::{
+    course::{Course, Drops},
+    event::{DroppedSource, Event, SOURCES, Subject},
+};
 use crate::{
     export::Reading,
-    observe::{Interface, own_name},
+    observe::{Interface, Top, own_name},
 };
 
 /// The events that are told, and when.
@@ -29,32 +33,6 @@ pub struct Rules {
     pub window: Duration,
     /// Time after the end of an event in which the same event does not begin again.
     pub pause: Duration,
-}
-
-/// Standard input of the program, or the body of the POST.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Event {
-    /// `flood`, `table-full` or `detached`.
-    pub event: String,
-    /// `begin` or `end`.
-    pub state: &'static str,
-    /// Name of the host.
-    pub host: String,
-    /// Name of the interface.
-    pub interface: String,
-    /// Time of the event, RFC 3339: `--window` after the beginning, or the end, of the condition.
-    pub time: String,
-    /// The event in one line, for people.
-    pub text: String,
-    /// Packets dropped per second; null without two readings.
-    pub drops_per_second: Option<f64>,
-    /// The reason for most of these drops; null without two readings.
-    pub reason: Option<&'static str>,
-    /// Percentage of the table of sources in use; null if limiter is not attached.
-    pub table_percent: Option<u64>,
-    /// The interface as in `status --json`; null if limiter is not attached.
-    pub status: Option<Interface>,
 }
 
 /// A condition that is told once when it begins, and once when it ends.
@@ -83,11 +61,18 @@ impl Alarm {
     }
 }
 
+/// A condition of an interface.
+#[derive(Debug, Default)]
+struct Watched {
+    alarm: Alarm,
+    course: Course,
+}
+
 /// The watched interfaces.
 #[derive(Debug, Default)]
 pub struct Watch {
     names: BTreeSet<String>,
-    alarms: BTreeMap<(String, String), Alarm>,
+    watched: BTreeMap<(String, String), Watched>,
     last: Option<Arc<Reading>>,
 }
 
@@ -101,48 +86,66 @@ impl Watch {
             .chain(&rules.interfaces);
         self.names.extend(names.cloned());
         let before = self.last.as_ref().map_or(reading.at, |last| last.at);
+        let host = own_name();
         let mut events = Vec::new();
         for name in &self.names {
             let now = find(&reading, name);
             let last = self.last.as_ref().and_then(|last| find(last, name));
-            let since = last.zip(now).map(|(last, now)| {
-                let drops = now.drops.iter().map(|(reason, count)| {
-                    let last = last.drops.of(reason).packets;
-                    (count.packets.saturating_sub(last), reason.name())
-                });
-                let drops: Vec<_> = drops.collect();
-                let dropped: u64 = drops.iter().map(|(packets, _)| packets).sum();
-                let rate = dropped as f64 / (reading.at - before).as_secs_f64();
-                (rate.round(), drops.into_iter().max())
+            let drops = last.zip(now).map(|(last, now)| Drops::between(last, now));
+            let rate = drops.as_ref().map(|drops| {
+                let rate = drops.packets() as f64 / (reading.at - before).as_secs_f64();
+                rate.round()
             });
-            let percent = now.map(|now| 100 * now.sources.entries / now.sources.capacity.max(1));
+            let drops = drops.unwrap_or_default();
+            let percent =
+                now.map(|(now, _)| 100 * now.sources.entries / now.sources.capacity.max(1));
             for condition in &rules.on {
                 let holds = match condition.as_str() {
-                    "flood" => since.is_some_and(|(rate, _)| rate >= rules.drops as f64),
+                    "flood" => rate.is_some_and(|rate| rate >= rules.drops as f64),
                     "table-full" => percent >= Some(rules.full),
                     _ => now.is_none(),
                 };
-                let alarm = self
-                    .alarms
-                    .entry((name.clone(), condition.clone()))
-                    .or_default();
+                let key = (name.clone(), condition.clone());
+                let Watched { alarm, course } = self.watched.entry(key).or_default();
+                course.step([before, reading.at], holds, alarm.on, &drops);
                 let times = [rules.window, rules.pause];
                 let Some(begins) = alarm.step(reading.at, holds, times) else {
                     continue;
                 };
-                let (host, state) = (own_name(), if begins { "begin" } else { "end" });
+                let subject = Subject {
+                    host: &host,
+                    interface: name,
+                    condition,
+                    begins,
+                };
+                let all = &course.drops;
+                let sources = all.sources(SOURCES).into_iter();
+                let sources = sources.map(|(source, dropped_packets)| DroppedSource {
+                    source: source.clone(),
+                    dropped_packets,
+                });
                 events.push(Event {
-                    text: format!("{host}: {name}: {condition} {state}s"),
                     event: condition.clone(),
-                    state,
-                    host,
+                    state: if begins { "begin" } else { "end" },
+                    host: host.clone(),
                     interface: name.clone(),
                     time: clock::shown(SystemTime::now()),
-                    drops_per_second: since.map(|(rate, _)| rate),
-                    reason: since.and_then(|(_, most)| Some(most?.1)),
+                    subject: subject.words(),
+                    text: subject.text(course, percent),
+                    next: subject.next(),
+                    drops_per_second: rate,
+                    reason: all.reason().map(Reason::name),
+                    limit: all.limit().map(str::to_owned),
+                    sources: sources.collect(),
+                    duration_seconds: course.duration().as_secs_f64(),
+                    dropped_packets: all.packets(),
+                    peak_drops_per_second: course.peak,
                     table_percent: percent,
-                    status: now.cloned(),
+                    status: now.map(|(now, _)| now.clone()),
                 });
+                if !begins {
+                    *course = Course::default();
+                }
             }
         }
         self.last = Some(reading);
@@ -150,9 +153,11 @@ impl Watch {
     }
 }
 
-fn find<'r>(reading: &'r Reading, name: &str) -> Option<&'r Interface> {
-    let mut attached = reading.snapshot.status.interfaces.iter();
-    attached.find(|interface| interface.name == name)
+/// An interface of a reading, and its busiest sources.
+fn find<'r>(reading: &'r Reading, name: &str) -> Option<(&'r Interface, &'r Top)> {
+    let snapshot = &reading.snapshot;
+    let mut attached = snapshot.status.interfaces.iter().zip(&snapshot.tops);
+    attached.find(|(interface, _)| interface.name == name)
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use limiter_tests::{
     command::prepared,
     eventually,
     hosts::{Hosts, on},
-    need_kernel,
+    need_kernel, number,
     processes::{helper_of, status_of},
     raw::Raw,
     schema,
@@ -168,6 +168,39 @@ fn program_is_told_of_a_flood_once_when_it_begins_and_once_when_it_ends() {
     assert!((500.0..5_000.0).contains(&rate), "{rate}");
     assert_eq!(begin["reason"], "limit");
     assert_eq!(end["drops_per_second"], 0.0);
+    // The end sums up the flood.
+    for event in &events {
+        assert_eq!(
+            (&event["reason"], &event["limit"]),
+            (&"limit".into(), &"default".into())
+        );
+        assert_eq!(event["sources"][0]["source"], "198.51.100.7", "{event}");
+        let text = event["text"].as_str().unwrap();
+        assert!(
+            text.contains("over the limit default, most from 198.51.100.7; next: `limiter "),
+            "{text}"
+        );
+    }
+    let packets = |event: &Value| number(&event["dropped_packets"]);
+    assert!(
+        packets(begin) > 1_000 && packets(end) > packets(begin),
+        "{begin} {end}"
+    );
+    let dropped = number(&hosts.status()["dropped"]["packets"]);
+    assert!(
+        packets(end) <= dropped && packets(end) > dropped / 2,
+        "{dropped}: {end}"
+    );
+    assert!(
+        number(&end["sources"][0]["dropped_packets"]) <= packets(end),
+        "{end}"
+    );
+    let lasted = end["duration_seconds"].as_f64().unwrap();
+    assert!((6.0..60.0).contains(&lasted), "{end}");
+    assert_eq!(
+        (&begin["next"], &end["next"]),
+        (&"limiter top eth0".into(), &"limiter status eth0".into())
+    );
     assert!(
         notify.notes().contains("eth0: flood begins"),
         "{}",

@@ -121,6 +121,46 @@ fn webhook_that_fails_is_called_again_until_it_has_the_event() {
 }
 
 #[test]
+fn webhook_gets_the_form_of_its_receiver() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let formats = ["slack", "discord", "matrix", "ntfy"];
+    let served = formats.map(|format| {
+        let server = Server::start(&hosts, &[DONE]);
+        let url = format!("http://{}/", server.address);
+        let options = ["eth0", "--format", format, "--webhook", &url];
+        (Notify::start(&hosts, &options), server)
+    });
+    for (format, (_, server)) in formats.into_iter().zip(&served) {
+        eventually(format, || !server.requests.lock().unwrap().is_empty());
+        let request = server.requests.lock().unwrap()[0].1.clone();
+        let (head, body) = request.split_once("\r\n\r\n").unwrap();
+        let head = head.to_lowercase();
+        let text = match format {
+            "ntfy" => {
+                assert!(head.contains("content-type: text/plain"), "{head}");
+                assert!(head.contains("eth0: detached begins\r\n"), "{head}");
+                assert!(head.contains("priority: high"), "{head}");
+                body.to_owned()
+            }
+            format => {
+                assert!(head.contains("content-type: application/json"), "{head}");
+                let value: Value = serde_json::from_str(body).unwrap();
+                let key = if format == "discord" {
+                    "content"
+                } else {
+                    "text"
+                };
+                value[key].as_str().unwrap().to_owned()
+            }
+        };
+        let next =
+            "limiter is not attached, or its state cannot be read; next: `limiter doctor eth0`";
+        assert!(text.contains(next), "{format}: {text}");
+    }
+}
+
+#[test]
 fn webhook_that_refuses_does_not_delay_readings() {
     need_kernel!();
     let hosts = Hosts::new();

@@ -12,6 +12,7 @@ use crate::{
     helper,
     notify::{
         deliver::{Hook, deliver},
+        format::Format,
         watch::{Rules, Watch},
     },
     sandbox,
@@ -19,8 +20,8 @@ use crate::{
 
 /// Run a program, or call a URL, when a flood begins or ends
 ///
-/// It runs until interrupted, and changes nothing. The program gets each event as JSON on its standard input, the URL
-/// as the body of a POST. An attempt may take ten seconds. If it fails, limiter tries again for four minutes.
+/// It runs until interrupted, and changes nothing. The program gets each event on its standard input, the URL as the
+/// body of a POST: as JSON, or as --format says. An attempt may take ten seconds. If it fails, limiter tries again for four minutes.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("hook").required(true).args(["exec", "webhook"]))]
 pub struct Notify {
@@ -36,6 +37,9 @@ pub struct Notify {
     /// URL to call. All users of this host can read a command line, but not the environment
     #[arg(long, env = "LIMITER_WEBHOOK", hide_env_values = true, value_name = "URL", value_parser = url)]
     webhook: Option<Uri>,
+    /// Form of the events
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
     /// Dropped packets per second that are a flood, as in 10k/s
     #[arg(long, value_name = "RATE", default_value = "10k/s", value_parser = |text: &str| count(text.trim_end_matches("/s")))]
     drops: u64,
@@ -114,7 +118,7 @@ pub async fn run(mut options: Notify) -> anyhow::Result<()> {
     };
     tokio::select! {
         () = stop => Ok(()),
-        end = deliver(&hook, events, note) => end,
+        end = deliver(&hook, options.format, events, note) => end,
         never = watching => never,
     }
 }
