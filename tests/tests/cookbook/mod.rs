@@ -5,7 +5,7 @@ mod packets;
 use std::{
     collections::{BTreeSet, HashSet},
     io::{Read, Write},
-    net::{IpAddr, SocketAddr, TcpListener, TcpStream},
+    net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     ops::Deref,
     thread,
     time::{Duration, Instant},
@@ -247,6 +247,71 @@ fn recipes_bound_what_comes_in_the_name_of_a_connection() {
         let flood = ends.tcp(Segment::Data);
         let passed = setup.send(&[flood], 1_000).0;
         assert!(passed <= 100, "{heading}: {passed}");
+    }
+}
+
+/// The presets of one service. Those against a kind of attack, and for a resolver, leave other packets alone.
+const SERVICES: [(&str, u16); 8] = [
+    (WEB, 443),
+    ("quic", 443),
+    ("dns-server", 53),
+    (SSH, 22),
+    ("source-engine", 27_015),
+    (MINECRAFT, 19_132),
+    ("voip", 5_060),
+    ("wireguard", 51_820),
+];
+
+#[test]
+fn recipes_of_services_leave_no_packet_without_a_limit() {
+    need_kernel!();
+    for (heading, _) in SERVICES {
+        let setup = Setup::new(heading);
+        let ports = [
+            1, 22, 53, 80, 443, 5_060, 8_080, 10_000, 19_132, 25_565, 27_015, 51_820,
+        ];
+        let mut frames = vec![setup.icmpv6("2001:db8:7::1", 64, 128)];
+        for port in ports {
+            for kind in ["syn", "data", "udp", "fragment"] {
+                frames.push(setup.frame(kind, "10.7.0.1", port, &[0x5a; 20]));
+            }
+        }
+        setup.send(&frames, frames.len());
+        let status = setup.hosts.status();
+        assert_eq!(
+            status["passes"]["unlimited"]["packets"], 0,
+            "{heading}: {status}"
+        );
+    }
+}
+
+#[test]
+fn recipes_of_services_bound_a_flood_of_made_up_sources() {
+    need_kernel!();
+    const SENT: u32 = 20_000;
+    for (heading, port) in SERVICES {
+        // Resolvers of the whole world ask an authoritative server.
+        if heading == "dns-server" {
+            continue;
+        }
+        let setup = Setup::new(heading);
+        let frames: Vec<_> = (0..SENT)
+            .map(|number| {
+                let source = Ipv4Addr::from(0x0a00_0000 + number * 257).to_string();
+                setup.frame("udp", &source, port, &[0x5a; 20])
+            })
+            .collect();
+        let (passed, time) = setup.send(&frames, frames.len());
+        let (rate, burst) = match heading {
+            WEB | "quic" => (2_000.0, 8_000.0),
+            _ => (100.0, 1_000.0),
+        };
+        let most = burst + rate * time + 100.0;
+        assert!(
+            (passed as f64) < most,
+            "{heading}: {passed} of {SENT}, in {time:.1} s"
+        );
+        assert!(passed > 100, "{heading}: {passed}");
     }
 }
 
