@@ -44,6 +44,7 @@ mod observe {
 }
 mod other {
     pub mod completions;
+    pub mod deeds;
     pub mod helper;
     pub mod man;
     pub mod preset;
@@ -102,7 +103,7 @@ use limiter_config::lists::{ALLOW, DENY};
 use lists::{ban, bans, edit, feed, unban};
 use observe::{check, export, log, notify, status, top, watch};
 pub use other::preset::FILES as PRESETS;
-use other::{completions, helper, man, preset};
+use other::{completions, deeds, helper, man, preset};
 use plan::{config, doctor, learn, replay};
 use shared::{descriptors, interfaces::OnOne, output};
 use typed::words;
@@ -211,6 +212,10 @@ pub fn main() -> ExitCode {
     if let Some(origin) = helper::origin(std::env::args_os()) {
         descriptors::raise();
         return finish(helper::run(origin));
+    }
+    if deeds::are_asked_for(std::env::args_os()) {
+        descriptors::raise();
+        return finish(deeds::run());
     }
     let matches = words::parse(std::env::args_os().collect(), command);
     match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {

@@ -105,6 +105,7 @@ fn leave(ids: [u32; 2]) -> Result<()> {
     only_thread()?;
     drop_bounds()?;
     leave_root(ids)?;
+    hand_on_nothing()?;
     set(&CapsHashSet::new())?;
     no_new_privileges()
 }
@@ -114,18 +115,48 @@ fn leave(ids: [u32; 2]) -> Result<()> {
 pub fn confine(needed: &[Capability]) -> Result<()> {
     let steps = || {
         only_thread()?;
+        let kept = of_these(needed)?;
         drop_bounds()?;
-        let own = caps::read(None, CapSet::Permitted).context("reading capabilities")?;
-        let needed = needed.iter().copied().filter(|needed| own.contains(needed));
-        // Without CAP_BPF, CAP_SYS_ADMIN is needed, which includes CAP_BPF.
-        let mut kept: CapsHashSet = needed.collect();
-        if own.contains(&Capability::CAP_SYS_ADMIN) && !kept.contains(&Capability::CAP_BPF) {
-            kept.insert(Capability::CAP_SYS_ADMIN);
-        }
+        hand_on_nothing()?;
         set(&kept)?;
         no_new_privileges()
     };
     steps().map_err(failed)
+}
+
+/// Like [`confine`]. Programs that this process starts keep the same capabilities.
+/// Returns the errors of [`enter`].
+pub fn confine_with_children(needed: &[Capability]) -> Result<()> {
+    let hand_on = |kept: &CapsHashSet| {
+        caps::set(None, CapSet::Inheritable, kept)?;
+        // Root's programs need no more. Those of others would start without capabilities.
+        match geteuid().is_root() {
+            true => Ok(()),
+            false => caps::set(None, CapSet::Ambient, kept),
+        }
+    };
+    let steps = || {
+        only_thread()?;
+        let kept = of_these(needed)?;
+        // The kernel hands on nothing that is outside the bounding set at this moment.
+        hand_on(&kept).context("capabilities of children")?;
+        drop_bounds()?;
+        set(&kept)?;
+        no_new_privileges()
+    };
+    steps().map_err(failed)
+}
+
+/// The capabilities of these that this process has.
+fn of_these(needed: &[Capability]) -> Result<CapsHashSet> {
+    let own = caps::read(None, CapSet::Permitted).context("reading capabilities")?;
+    let needed = needed.iter().copied().filter(|needed| own.contains(needed));
+    // Without CAP_BPF, CAP_SYS_ADMIN is needed, which includes CAP_BPF.
+    let mut kept: CapsHashSet = needed.collect();
+    if own.contains(&Capability::CAP_SYS_ADMIN) && !kept.contains(&Capability::CAP_BPF) {
+        kept.insert(Capability::CAP_SYS_ADMIN);
+    }
+    Ok(kept)
 }
 
 /// Fails unless this process has a single thread. Capabilities and Landlock apply to the calling thread only.
@@ -189,11 +220,16 @@ fn leave_root([user, group]: [u32; 2]) -> Result<()> {
         .context("changing the user")
 }
 
-/// Drops all capabilities except `kept`.
-fn set(kept: &CapsHashSet) -> Result<()> {
+/// Programs that this process starts get no capability.
+fn hand_on_nothing() -> Result<()> {
     caps::clear(None, CapSet::Ambient)
-        .and_then(|()| caps::set(None, CapSet::Effective, kept))
-        .and_then(|()| caps::set(None, CapSet::Permitted, kept))
         .and_then(|()| caps::clear(None, CapSet::Inheritable))
+        .context("capabilities")
+}
+
+/// Drops all capabilities except `kept`, of this process.
+fn set(kept: &CapsHashSet) -> Result<()> {
+    caps::set(None, CapSet::Effective, kept)
+        .and_then(|()| caps::set(None, CapSet::Permitted, kept))
         .context("capabilities")
 }
