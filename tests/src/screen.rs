@@ -76,6 +76,11 @@ impl Screen {
         self.ask(&["capture-pane", "-p", "-J"])
     }
 
+    /// The screen with its escape sequences for colours.
+    pub fn coloured(&self) -> String {
+        self.ask(&["capture-pane", "-p", "-e"])
+    }
+
     /// The last line that is not empty.
     pub fn last(&self) -> String {
         let lines = self.lines();

@@ -32,5 +32,6 @@ mod schema;
 mod session;
 mod set;
 mod status;
+mod top_keys;
 mod top_live;
 mod trial;

@@ -76,14 +76,14 @@ mod shared {
         read_for, refuse_warnings, warn_of_changed_meaning, warn_of_full_tables,
         warn_of_ineffective, warn_of_small_bursts,
     };
-    pub use interfaces::{On, OnOne, each, is_all, unique};
+    pub use interfaces::{On, OnOne, each, is_all, named, unique};
     pub use interruption::interruption;
     pub use lasting::{Lasting, note_stale_file, report_changes};
     pub use limiting::{Limiting, settings};
     pub use output::{
         Usage, about, answer, note, outcome, print, report, terminal_width, usage, write,
     };
-    pub use ssh::{allow_first, warn_of_ban, warn_of_change};
+    pub use ssh::{OwnSession, allow_first, own_session, warn_of_ban, warn_of_change};
     pub use values::{
         DAY, MINUTE, SECOND, YEAR, address, count, duration, file_size, interface, is_interface, prefix,
     };

@@ -25,12 +25,12 @@ use limiter_kernel::{
 use super::{
     BanCounts, Delays, Drops, Interface, Limit, List, NextProgram, Passes, Reader, Sample, Sources,
     Top,
-    busiest::{offer, rank},
+    busiest::{Order, Ranked, offer, rank},
     check::{BAN, decided_by},
     of_the_only_limit,
     reader::{part, stretch},
     readers,
-    sample::{Gauge, Since, rest},
+    sample::{Found, Gauge, Since, rest},
     source::TopSource,
     verdicts,
 };
@@ -187,9 +187,10 @@ pub fn sample(attachment: &Attachment, gauge: &mut Gauge) -> Result<Sample> {
     let interface = &attachment.interface;
     let attached = (interface.index, attachment.record.attached_at.clone());
     let elapsed = gauge.begin(attached, attachment.tables.sets.capacity(), Instant::now());
-    let rate = |count: u64| elapsed.map(|elapsed| count as f64 / elapsed.as_secs_f64());
-    let (counted, busiest) = scan(attachment, gauge)?;
-    let sources = sources(attachment, busiest, rate)?;
+    let counted = scan(attachment, gauge, elapsed)?;
+    let (chosen, first, sources) = shown(attachment, gauge)?;
+    let found = &gauge.found;
+    let rate = |count| found.rate(count);
     // The interface is read after the sources, so that it includes all their packets.
     let interface = described(attachment, counted)?;
     let before = gauge.last.replace(interface.clone());
@@ -209,43 +210,95 @@ pub fn sample(attachment: &Attachment, gauge: &mut Gauge) -> Result<Sample> {
         other_drops: rest(&interface.drops, &drops.unwrap_or_default(), &sources, rate),
         sources,
     };
+    let over = found.readers.iter().map(|reader| {
+        let over = found.over.get(reader.slot as usize);
+        let over = over.copied().unwrap_or(0);
+        (reader.limit.name.clone(), over)
+    });
     Ok(Sample {
         interface,
         before,
         top,
+        over: over.collect(),
+        matching: found.matching,
+        first,
+        chosen,
     })
 }
 
-/// Buckets of sources, each with its packets since the last scan.
-type Found = Vec<(SourceKey, Source, Since)>;
+/// Shows other sources of the last scan, around the one that is chosen now. Reads no bucket.
+pub fn scroll(attachment: &Attachment, gauge: &Gauge, sample: &mut Sample) -> Result<()> {
+    (sample.chosen, sample.first, sample.top.sources) = shown(attachment, gauge)?;
+    Ok(())
+}
 
-/// Reads each source once, and passes it to `gauge`. Returns the busiest sources, in order.
-fn scan(attachment: &Attachment, gauge: &mut Gauge) -> Result<(Counted, Found)> {
+/// Reads each source once, and passes it to `gauge`, which keeps the sources to show, in order.
+fn scan(attachment: &Attachment, gauge: &mut Gauge, elapsed: Option<Duration>) -> Result<Counted> {
     let tables = &attachment.tables;
+    let nat64 = attachment.record.settings.translators();
     let readers = readers(attachment)?;
     let by_slot: [_; SLOTS as usize] = std::array::from_fn(|slot| {
-        let mut readers = readers.iter();
-        readers.find(|reader| reader.slot as usize == slot)
+        let mut readers = readers.iter().enumerate();
+        readers.find(|(_, reader)| reader.slot as usize == slot)
     });
     let (mut counted, mut held) = Counted::default();
-    let mut busiest = BTreeMap::new();
+    let (mut busiest, mut matching) = (BTreeMap::new(), 0);
+    let mut over = [0; SLOTS as usize];
+    let choice = gauge.choice.clone();
+    let kept = choice.kept();
     tables.sets.scan(|number, key, source| {
         let reader = by_slot.get(key.slot() as usize).copied().flatten();
         counted.tracked += 1;
         counted.entries += u64::from(key.entries());
         let holds = |reader: &Reader| reader.limit.hold.is_some() && reader.held(source).is_some();
-        if reader.is_some_and(holds) {
+        if reader.is_some_and(|(_, reader)| holds(reader)) {
             *held.entry(key.slot()).or_default() += 1;
         }
         let since = gauge.since(number, key, source);
         // The buckets of a removed limit stay in the table until they are cleared.
-        if let Some(reader) = reader {
-            let rank = rank(gauge.by_passed, reader.shadow, source, since);
-            let rank = (rank, Reverse(place(key)));
-            offer(&mut busiest, gauge.most, rank, (*key, *source, since));
+        let Some((place_of_limit, reader)) = reader else {
+            return;
+        };
+        if let Some(over) = over.get_mut(key.slot() as usize) {
+            *over += since.1;
         }
+        if !choice.filter.accepts(&reader.limit, key, &nat64) {
+            return;
+        }
+        matching += 1;
+        let is_by = |order| choice.order == order;
+        let ranked = Ranked {
+            source,
+            since,
+            shadow: reader.shadow,
+            limit: place_of_limit as u64,
+            tokens: if is_by(Order::Tokens) {
+                reader.tokens(source)
+            } else {
+                0.0
+            },
+            held: if is_by(Order::Held) {
+                reader.held(source)
+            } else {
+                None
+            },
+        };
+        let place = (rank(choice.order, &ranked), Reverse(place(key)));
+        let place = if choice.reversed {
+            Err(Reverse(place))
+        } else {
+            Ok(place)
+        };
+        offer(&mut busiest, kept, place, (*key, *source, since));
     });
-    Ok(((counted, held), busiest.into_values().rev().collect()))
+    gauge.found = Found {
+        rows: busiest.into_values().rev().collect(),
+        readers,
+        elapsed,
+        matching,
+        over: over.to_vec(),
+    };
+    Ok((counted, held))
 }
 
 /// The tie-breaker between sources with equal numbers. No two sources have the same place.
@@ -254,43 +307,67 @@ fn place(key: &SourceKey) -> (u32, u128, u32, u32) {
     (key.family(), address, key.port(), key.slot())
 }
 
-/// The sources as shown. The clock is read again, after the buckets.
-fn sources(
+/// The chosen source's number, the first one's that is described, and the described ones.
+fn shown(attachment: &Attachment, gauge: &Gauge) -> Result<(usize, usize, Vec<TopSource>)> {
+    let Found { rows, .. } = &gauge.found;
+    let place_of = |key: &SourceKey| rows.iter().position(|(other, ..)| other == key);
+    let (chosen, window) = gauge.choice.window(rows.len(), place_of);
+    let first = window.start;
+    let sources = rows.get(window).unwrap_or_default();
+    Ok((
+        chosen,
+        first,
+        sources_of(attachment, &gauge.found, sources)?,
+    ))
+}
+
+/// Sources as shown. The clock is read again, after the buckets.
+fn sources_of(
     attachment: &Attachment,
-    found: Found,
-    rate: impl Fn(u64) -> Option<f64>,
+    found: &Found,
+    sources: &[(SourceKey, Source, Since)],
 ) -> Result<Vec<TopSource>> {
-    let readers = readers(attachment)?;
+    let now = clock::now()?;
+    let rate = |count| found.rate(count);
     let nat64 = attachment.record.settings.translators();
-    let source = |(key, source, since): (SourceKey, Source, Since)| {
-        let reader = readers.iter().find(|reader| reader.slot == key.slot())?;
+    let source = |(key, source, since): &(SourceKey, Source, Since)| {
+        let reader = found
+            .readers
+            .iter()
+            .find(|reader| reader.slot == key.slot())?;
+        let reader = Reader {
+            now,
+            ..reader.clone()
+        };
         let limit = &reader.limit;
-        let network = limit.key.network(&key, &nat64);
+        let network = limit.key.network(key, &nat64);
         let listed = network.map(|network| decided_by(attachment, network.addr()));
         Some(listed.transpose().map(|listed| {
             let listed = listed.and_then(|(listed, _)| listed);
-            let (passed_since, over_since) = since;
+            let (passed_since, over_since) = *since;
             let split = |over| if reader.shadow { (0, over) } else { (over, 0) };
             let (dropped, would_drop) = split(source.refused);
             let (dropped_since, would_drop_since) = split(over_since);
             // The drops are counted for the list or the ban.
             let is_counted = !matches!(listed, Some(BAN | DENY));
             TopSource {
-                source: limit.key.show(&key, &nat64),
+                source: limit.key.show(key, &nat64),
                 limit: limit.name.clone(),
                 passed_packets: source.passed,
                 dropped_packets: dropped,
                 would_drop_packets: would_drop,
-                tokens: reader.tokens(&source),
-                held_seconds: reader.held(&source),
+                tokens: reader.tokens(source),
+                held_seconds: reader.held(source),
                 listed: listed.map(str::to_owned),
                 passed_packets_per_second: rate(passed_since),
                 dropped_packets_per_second: rate(dropped_since).filter(|_| is_counted),
                 would_drop_packets_per_second: rate(would_drop_since),
                 shadow: reader.shadow,
                 dropped_since,
+                key: *key,
+                network,
             }
         }))
     };
-    found.into_iter().filter_map(source).collect()
+    sources.iter().filter_map(source).collect()
 }

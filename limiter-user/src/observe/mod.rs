@@ -6,6 +6,7 @@
 pub mod bans;
 pub mod busiest;
 pub mod check;
+pub mod choice;
 pub mod collect;
 mod count;
 pub mod delays;
@@ -22,6 +23,8 @@ pub mod snapshot;
 pub mod source;
 
 pub use bans::{Ban, BanCounts, BanOrder, Bans};
+pub use busiest::Order;
+pub use choice::{Choice, Filter};
 pub use count::{Count, Counted, PerSecond, Rates, Verdicts, of_the_only_limit, verdicts};
 pub use delays::Delays;
 pub use feeds::Feed;

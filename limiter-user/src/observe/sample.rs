@@ -1,6 +1,9 @@
 //! The samples of `top`, and the memory of the table from one scan to the next.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use limiter_common::{
     abi::Source,
@@ -9,7 +12,8 @@ use limiter_common::{
 };
 
 use super::{
-    Drops, Interface, Top,
+    Choice, Drops, Interface, Reader, Top,
+    choice::Chosen,
     source::{TopDrops, TopSource},
 };
 
@@ -20,8 +24,17 @@ pub struct Sample {
     pub interface: Interface,
     /// The same at the last sample, if there was one.
     pub before: Option<Interface>,
-    /// Everything that `top` shows.
+    /// Everything that `top` shows. Its sources are those around the chosen one.
     pub top: Top,
+    /// Packets over each limit since the last scan, by sources that have a bucket. The limits' own counters also have
+    /// the new sources that were refused.
+    pub over: BTreeMap<String, u64>,
+    /// Number of sources that the filter lets through.
+    pub matching: u64,
+    /// Number of the first of the sources, in their order.
+    pub first: usize,
+    /// Number of the chosen source, in the same order.
+    pub chosen: usize,
 }
 
 /// The drops that `sources` do not show. Together, all lines are the interface's drops. `before`: the interface's drops
@@ -51,13 +64,32 @@ pub fn rest(
 /// Packets of a source since the last scan: those that passed, and those that were over the limit.
 pub type Since = (u64, u64);
 
+/// The sources that a scan has found, in order, and what is needed to describe them.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    pub(super) rows: Vec<(SourceKey, Source, Since)>,
+    pub(super) readers: Vec<Reader>,
+    /// The time since the scan before.
+    pub(super) elapsed: Option<Duration>,
+    /// Number of sources that the filter lets through. `rows` may have fewer.
+    pub(super) matching: u64,
+    /// Packets over each limit since the scan before, by slot.
+    pub(super) over: Vec<u64>,
+}
+
+impl Found {
+    /// Packets per second, of packets since the scan before.
+    pub(super) fn rate(&self, count: u64) -> Option<f64> {
+        self.elapsed
+            .map(|elapsed| count as f64 / elapsed.as_secs_f64())
+    }
+}
+
 /// Memory of the table's entries at the last scan: 24 bytes each, whatever the number of sources.
 #[derive(Debug, Default)]
 pub struct Gauge {
-    /// True if the sources that pass most go first, instead of those that are dropped most.
-    pub by_passed: bool,
-    /// Maximum number of sources.
-    pub most: usize,
+    /// The sources that are shown.
+    pub choice: Choice,
     /// Index of the interface, and when limiter was attached to it.
     attached: (u32, String),
     scanned_at: Option<Instant>,
@@ -65,6 +97,8 @@ pub struct Gauge {
     known: Vec<(u64, Since)>,
     /// The interface at the last scan.
     pub(super) last: Option<Interface>,
+    /// The sources found by the last scan, in order.
+    pub(super) found: Found,
     /// True if there is no second scan. Then entries are not remembered.
     once: bool,
 }
@@ -73,10 +107,31 @@ impl Gauge {
     /// Creates a gauge for at most `most` sources. `once`: for a single scan, without a comparison.
     pub fn new(most: usize, once: bool) -> Self {
         Self {
-            most,
             once,
+            ..Self::showing(Choice::first(most))
+        }
+    }
+
+    /// Creates a gauge for the sources of a view.
+    pub fn showing(choice: Choice) -> Self {
+        Self {
+            choice,
             ..Self::default()
         }
+    }
+
+    /// The number of sources that can be chosen.
+    pub fn count(&self) -> usize {
+        self.found.rows.len()
+    }
+
+    /// Chooses the source with this number, as far as there is one.
+    pub fn choose(&mut self, number: usize) {
+        let number = number.min(self.count().saturating_sub(1));
+        self.choice.chosen = match self.found.rows.get(number) {
+            Some((key, ..)) if number > 0 => Chosen::Source(*key, number),
+            _ => Chosen::First,
+        };
     }
 
     /// Begins a scan of a table with `entries` entries, of the attachment that is `attached`: the interface's index, and

@@ -1,5 +1,7 @@
 //! The JSON output of `check` and `top`.
 
+use ipnet::IpNet;
+use limiter_common::table::key::SourceKey;
 use serde::{Deserialize, Serialize};
 
 use super::{Ban, Verdicts};
@@ -197,4 +199,10 @@ pub struct TopSource {
     /// Packets that were dropped since the last scan.
     #[serde(skip)]
     pub dropped_since: u64,
+    /// The key of the bucket.
+    #[serde(skip)]
+    pub key: SourceKey,
+    /// The sources that share the bucket; none if the key does not say.
+    #[serde(skip)]
+    pub network: Option<IpNet>,
 }

@@ -5,6 +5,7 @@ pub mod check;
 pub mod doctor;
 pub mod limits;
 pub mod list;
+pub mod live;
 pub mod log;
 pub mod page;
 pub mod replay;

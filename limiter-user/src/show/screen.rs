@@ -1,21 +1,22 @@
 //! The terminal: taken over, and given back in every case except `kill -9`.
 
 use std::{
-    io::{self, IsTerminal, Write},
+    io::{self, IsTerminal, Stdout},
     panic, thread,
 };
 
 use crossterm::{
     cursor, event, execute, queue,
-    style::Print,
-    terminal::{self, BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate},
+    terminal::{self, BeginSynchronizedUpdate, EndSynchronizedUpdate},
 };
-use limiter_config::escape;
+use ratatui::{Frame, Terminal, backend::CrosstermBackend, layout::Rect};
 use tokio::sync::mpsc;
 
 /// The screen, taken over until it is dropped.
 #[derive(Debug)]
-pub struct Screen(());
+pub struct Screen {
+    terminal: Terminal<CrosstermBackend<Stdout>>,
+}
 
 /// The reason why the view cannot use the terminal; none if it can. `term`: the variable `TERM`.
 pub fn missing(term: Option<&str>) -> Option<&'static str> {
@@ -36,29 +37,33 @@ impl Screen {
             give_back();
             say(panic_info);
         }));
-        let screen = Self(());
+        let screen = Self {
+            terminal: Terminal::new(CrosstermBackend::new(io::stdout()))?,
+        };
         terminal::enable_raw_mode()?;
         execute!(io::stdout(), terminal::EnterAlternateScreen, cursor::Hide)?;
         Ok(screen)
     }
 
-    /// Draws the text, cut to the screen, and `last` on the last line.
-    pub fn draw(&self, text: &str, last: &str) -> io::Result<()> {
-        let size = terminal::window_size()?;
-        let cut = |line: &str| -> String {
-            let line = escape(line, |_| false);
-            line.chars().take(size.columns.into()).collect()
-        };
-        let bottom = size.rows.saturating_sub(1);
-        let mut out = io::stdout().lock();
-        queue!(out, BeginSynchronizedUpdate, Clear(ClearType::All))?;
-        for (row, line) in (0..bottom).zip(text.lines()) {
-            queue!(out, cursor::MoveTo(0, row), Print(cut(line)))?;
-        }
-        queue!(out, cursor::MoveTo(0, bottom), Print(cut(last)))?;
-        queue!(out, EndSynchronizedUpdate)?;
-        out.flush()
+    /// Draws the changes since the last drawing, at once.
+    pub fn draw(&mut self, draw: impl FnOnce(&mut Frame)) -> io::Result<()> {
+        queue!(io::stdout(), BeginSynchronizedUpdate)?;
+        self.terminal.draw(draw)?;
+        execute!(io::stdout(), EndSynchronizedUpdate)
     }
+
+    /// Clears the screen, so that the next drawing is of everything.
+    pub fn clear(&mut self) -> io::Result<()> {
+        // `Terminal::clear` would ask the terminal where its cursor is, and `input` would read the answer.
+        let size = terminal::window_size()?;
+        self.terminal
+            .resize(Rect::new(0, 0, size.columns, size.rows))
+    }
+}
+
+/// The number of lines on the screen.
+pub fn height() -> io::Result<usize> {
+    Ok(terminal::window_size()?.rows.into())
 }
 
 impl Drop for Screen {

@@ -11,7 +11,7 @@ use crate::{
     show::{
         limits,
         page::Page,
-        units::{ago, ahead, below, bits_per_second, bytes, counted, grouped, seconds},
+        units::{ago, ahead, below, bits, bytes, counted, grouped, seconds},
     },
 };
 
@@ -67,7 +67,7 @@ fn sums(verdicts: &Verdicts, figure: impl Fn(Count) -> String) -> String {
 fn rates(rates: &Rates) -> String {
     let rate = |rate: PerSecond, verdict: &str| {
         let packets = grouped(rate.packets.round() as u64);
-        format!("{packets}/s {verdict} ({})", bits_per_second(rate.bits))
+        format!("{packets}/s {verdict} ({})", bits(rate.bits))
     };
     let by_shadow = match rates.would_drop {
         PerSecond { packets: 0.0, .. } => String::new(),

@@ -39,15 +39,6 @@ pub fn seconds(value: f64) -> String {
     whole(value)
 }
 
-/// Formats `9_870_000.0` as `9.87 Mbit/s`.
-pub fn bits_per_second(rate: f64) -> String {
-    let units = [(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")];
-    match units.into_iter().find(|(unit, _)| rate >= *unit) {
-        Some((unit, name)) => format!("{:.2} {name}", rate / unit),
-        None => format!("{rate:.0} bit/s"),
-    }
-}
-
 /// Formats a time in its two largest units: one of 90,061 seconds as `1d 1h`.
 fn roughly(time: Duration) -> String {
     let text = format_duration(Duration::from_secs(time.as_secs())).to_string();
@@ -80,6 +71,35 @@ pub fn below(most: Option<f64>) -> String {
     most.map(text).unwrap_or_default()
 }
 
+/// Formats packets per second: `4.9`, `1,234`; `-` if there is no earlier sample.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "shown, not computed with; never negative"
+)]
+pub fn rate(per_second: Option<f64>) -> String {
+    match per_second {
+        None => "-".to_owned(),
+        Some(rate) if rate > 0.0 && rate < 9.95 => format!("{rate:.1}"),
+        Some(rate) => grouped(rate.round() as u64),
+    }
+}
+
+/// Formats bits per second: `0 bit/s`, `5.2 kbit/s`, `1.3 Gbit/s`.
+pub fn bits(per_second: f64) -> String {
+    let units = ["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"];
+    let (mut value, mut unit) = (per_second, 0);
+    // Rounded, 999.95 is 1000.0.
+    while value >= 999.95 && unit + 1 < units.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    match unit {
+        0 => format!("{value:.0} {}", units[unit]),
+        _ => format!("{value:.1} {}", units[unit]),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,14 +123,18 @@ mod tests {
         assert_eq!(seconds(0.2), "0.2 s");
         assert_eq!(seconds(720.0), "12m");
         assert_eq!(
-            [0.0, 999.0, 1_500.0, 9_870_000.0, 2e10].map(bits_per_second),
+            ["-", "0", "0.4", "10", "1,235"],
+            [None, Some(0.0), Some(0.4), Some(9.99), Some(1234.6)].map(rate)[..]
+        );
+        assert_eq!(
             [
                 "0 bit/s",
-                "999 bit/s",
-                "1.50 kbit/s",
-                "9.87 Mbit/s",
-                "20.00 Gbit/s"
-            ]
+                "900 bit/s",
+                "1.0 kbit/s",
+                "5.2 Mbit/s",
+                "12.0 Tbit/s"
+            ],
+            [0.0, 900.0, 999.96, 5_240_000.0, 12e12].map(bits)[..]
         );
     }
 

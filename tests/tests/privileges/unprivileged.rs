@@ -16,6 +16,7 @@ use limiter_tests::{
     hosts::{Hosts, on},
     need_kernel, need_program, number,
     raw::Raw,
+    screen::Screen,
     traffic::udp,
 };
 use nix::{
@@ -104,6 +105,31 @@ pub fn delegate() {
     fs::create_dir(&folder).unwrap();
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
     chown(&folder, Some(USER), Some(USER)).unwrap();
+}
+
+#[test]
+fn keys_of_the_live_view_work_for_a_user_with_three_capabilities() {
+    need_kernel!();
+    need_program!("setpriv");
+    need_program!("tmux");
+    let (hosts, limiter) = (Hosts::new(), Copy::new());
+    on(&hosts.server, || {
+        delegate();
+        limiter.done("attach eth0 --rate 10/h --burst 3");
+        Raw::open(&hosts.client).send(&udp(&hosts, [192, 0, 2, 7].into(), 9));
+        let screen = Screen::open(&hosts.server, (80, 24));
+        let top = limiter.command(CAPABILITIES, "top eth0 --interval 200ms");
+        screen.run(&format!("{top:?}"));
+        screen.wait_for(">192.0.2.7 ");
+        screen.press("b");
+        screen.press("Enter");
+        screen.wait_for("--for 10m");
+        screen.press("y");
+        screen.wait_for("banned for 10m");
+        screen.press("q");
+        screen.wait_for("status 0");
+        limiter.done("detach eth0");
+    });
 }
 
 #[test]

@@ -56,7 +56,7 @@ pub struct Ban {
 }
 
 /// Reads the time of a ban. Programs may give one that is too long even for a number.
-fn lasting(text: &str) -> Result<Duration, String> {
+pub fn lasting(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(given) if given < Duration::from_millis(SECOND) => {
             Err("write 1s or more, as in 10m".to_owned())

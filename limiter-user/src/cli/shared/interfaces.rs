@@ -39,6 +39,36 @@ pub fn unique(names: &[String]) -> Vec<&str> {
     names.filter(|name| before.insert(*name)).collect()
 }
 
+/// The interfaces that are named, each once: with `all`, every one that limiter is attached to.
+pub async fn named(names: &[String]) -> anyhow::Result<Vec<String>> {
+    if !is_all(names) {
+        refuse_mixed(names)?;
+        return Ok(unique(names).into_iter().map(str::to_owned).collect());
+    }
+    let mut attached = Vec::new();
+    let name = async |attachment: Attachment| attached.push(attachment.interface.name);
+    let errors = Attachment::visit_all(name).await?;
+    match errors.into_iter().next() {
+        Some(error) if attached.is_empty() => Err(error.into()),
+        None if attached.is_empty() => Err(nothing_attached()),
+        _ => Ok(attached),
+    }
+}
+
+/// Fails if other names stand beside `all`.
+fn refuse_mixed(names: &[String]) -> Result<(), Usage> {
+    match names.iter().any(|name| name == ALL) {
+        true => Err(Usage(format!(
+            "'{ALL}' stands for every interface: leave the others out"
+        ))),
+        false => Ok(()),
+    }
+}
+
+fn nothing_attached() -> anyhow::Error {
+    anyhow::anyhow!("limiter is not attached to any interface: run `limiter attach IFACE`")
+}
+
 /// Does `work` on each interface. A failure on one does not stop the others. Each failure is reported; the command
 /// ends with the last one.
 pub async fn each(
@@ -56,14 +86,12 @@ pub async fn each(
         let name = async |attachment: Attachment| attached.push(attachment.interface.name);
         let errors = Attachment::visit_all(name).await?;
         if attached.is_empty() && errors.is_empty() {
-            anyhow::bail!("limiter is not attached to any interface: run `limiter attach IFACE`");
+            return Err(nothing_attached());
         }
         errors.into_iter().for_each(|error| fail(error.into()));
         unique(&attached)
-    } else if names.iter().any(|name| name == ALL) {
-        let why = format!("'{ALL}' stands for every interface: leave the others out");
-        return Err(Usage(why).into());
     } else {
+        refuse_mixed(names)?;
         unique(names)
     };
     for (name, done) in names.iter().zip(at_once(&names, work).await) {

@@ -15,8 +15,35 @@ use crate::{
 const VARIABLE: &str = "SSH_CONNECTION";
 
 fn session() -> Option<Session> {
+    Some(own_session()?.session)
+}
+
+/// The SSH session of this command.
+#[derive(Debug)]
+pub struct OwnSession {
+    /// Its ends.
+    session: Session,
+    /// The value of [`VARIABLE`].
+    value: String,
+}
+
+/// The SSH session of this command; none if it runs elsewhere.
+pub fn own_session() -> Option<OwnSession> {
     let value = env::var(VARIABLE).ok().or_else(of_parent)?;
-    Session::parse(&value)
+    let session = Session::parse(&value)?;
+    Some(OwnSession { session, value })
+}
+
+impl OwnSession {
+    /// The address that the user works from.
+    pub fn client(&self) -> IpAddr {
+        self.session.client.0
+    }
+
+    /// The variable and its value, for a process that is to know the session.
+    pub fn variable(&self) -> (&str, &str) {
+        (VARIABLE, &self.value)
+    }
 }
 
 /// The parent process's value of the variable. `sudo` has it, and removes it for the command that it runs.

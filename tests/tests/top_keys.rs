@@ -1,0 +1,253 @@
+//! Each key of `limiter top` does on a real terminal what its help says.
+
+use std::time::Duration;
+
+use limiter_tests::{
+    eventually,
+    hosts::Hosts,
+    need_kernel, need_program, number,
+    screen::Screen,
+    traffic::{Flood, udp},
+};
+
+/// Two hosts. Forty sources send to the server, which passes 5 packets per second of each. The view is open.
+fn opened() -> (Hosts, Flood, Screen) {
+    let hosts = Hosts::new();
+    hosts.run("attach eth0 --rate 5 --burst 10 --new-sources 1k/s");
+    let sources = (1..=40_u8).map(|number| format!("198.51.100.{number}"));
+    let frames = sources.map(|source| udp(&hosts, source.parse().unwrap(), 9));
+    let flood = Flood::start(&hosts, frames.collect(), Duration::from_millis(50));
+    eventually("all sources are in the table", || {
+        number(&hosts.status()["sources"]["tracked"]) >= 40
+    });
+    let screen = Screen::open(&hosts.server, (80, 24));
+    open(&screen, "");
+    (hosts, flood, screen)
+}
+
+fn open(screen: &Screen, arguments: &str) {
+    screen.limiter(&format!("top eth0 --interval 200ms {arguments}"));
+    screen.wait_for("q quit");
+}
+
+/// The chosen source.
+fn chosen(screen: &Screen) -> String {
+    let lines = screen.lines();
+    let row = lines.iter().find_map(|line| line.strip_prefix('>'));
+    let name = row.and_then(|row| row.split_whitespace().next());
+    name.unwrap_or_default().to_owned()
+}
+
+fn press(screen: &Screen, key: &str, then: &str) {
+    screen.press(key);
+    screen.wait_for(then);
+}
+
+#[test]
+fn sources_are_sorted_and_reversed_by_keys() {
+    need_kernel!();
+    need_program!("tmux");
+    let (_hosts, _flood, screen) = opened();
+    screen.wait_for("SOURCES 1-");
+    for (key, column) in [
+        ("s", "PASSED"),
+        ("S", "DROP/s"),
+        (">", "PASSED"),
+        (">", "DROPPED"),
+        (">", "TOKENS"),
+        ("s", "SOURCE"),
+        ("<", "TOKENS"),
+        ("s", "SOURCE"),
+    ] {
+        screen.press(key);
+        screen.wait_for(&format!("by {column}"));
+        screen.wait_for(&format!("{column}▼"));
+    }
+    screen.wait("addresses are in order", |screen| {
+        chosen(screen) == "198.51.100.1"
+    });
+    press(&screen, "i", "by SOURCE reversed");
+    screen.wait("the last address is first", |screen| {
+        chosen(screen) == "198.51.100.40"
+    });
+}
+
+#[test]
+fn all_sources_are_reached_by_keys() {
+    need_kernel!();
+    need_program!("tmux");
+    let (_hosts, _flood, screen) = opened();
+    // By address, so that rows stay in their places.
+    press(&screen, "S", "by PASS/s");
+    press(&screen, "S", "by SOURCE");
+    let is_chosen = |key: &str, number: u8| {
+        screen.press(key);
+        let name = format!("198.51.100.{number}");
+        screen.wait(&format!("{key} chooses {name}"), |screen| {
+            chosen(screen) == name
+        });
+    };
+    is_chosen("Home", 1);
+    is_chosen("Down", 2);
+    is_chosen("Down", 3);
+    is_chosen("Up", 2);
+    is_chosen("End", 40);
+    screen.wait_for("-40 of 40");
+    is_chosen("Up", 39);
+    is_chosen("Home", 1);
+    screen.press("PageDown");
+    screen.wait("a screen further", |screen| {
+        let name = chosen(screen);
+        let last = name
+            .rsplit('.')
+            .next()
+            .and_then(|last| last.parse::<u8>().ok());
+        last.is_some_and(|last| last > 5)
+    });
+    is_chosen("PageUp", 1);
+}
+
+#[test]
+fn filter_finds_sources_and_escape_clears_it() {
+    need_kernel!();
+    need_program!("tmux");
+    let (_hosts, _flood, screen) = opened();
+    press(&screen, "/", "show sources with");
+    screen.write("198.51.100.32/30");
+    screen.press("Enter");
+    screen.wait_for("1-4 of 4 by DROP/s with 198.51.100.32/30");
+    press(&screen, "Escape", " of 40 by DROP/s");
+    screen.press("/");
+    screen.write("100.39");
+    screen.press("Enter");
+    screen.wait_for("1-1 of 1 by DROP/s with 100.39");
+    press(&screen, "Escape", " of 40 by DROP/s");
+    screen.press("/");
+    screen.write("nowhere");
+    screen.press("Enter");
+    screen.wait_for("no source matches the filter");
+}
+
+#[test]
+fn chosen_source_is_banned_allowed_and_reset() {
+    need_kernel!();
+    need_program!("tmux");
+    let (hosts, flood, screen) = opened();
+    let name = "198.51.100.7";
+    screen.press("/");
+    screen.write(name);
+    screen.press("Enter");
+    screen.wait_for("1-1 of 1");
+    // A question that is not answered by y changes nothing.
+    press(&screen, "b", &format!("ban {name} for"));
+    screen.press("Enter");
+    screen.wait_for(&format!("limiter ban eth0 {name} --for 10m"));
+    press(&screen, "n", "nothing was changed");
+    assert!(!hosts.run("bans eth0").contains(name));
+
+    screen.press("b");
+    for _ in 0..3 {
+        screen.press("BSpace");
+    }
+    screen.write("2h");
+    screen.press("Enter");
+    screen.wait_for(&format!("limiter ban eth0 {name} --for 2h"));
+    press(&screen, "y", "banned for 2h");
+    assert!(hosts.run("bans eth0").contains(name));
+    screen.wait_for("banned");
+
+    press(&screen, "a", &format!("limiter allow add eth0 {name}"));
+    press(&screen, "y", "eth0: allow");
+    assert!(hosts.run("allow list eth0").contains(name));
+    hosts.run(&format!("unban eth0 {name}"));
+    hosts.run("allow clear eth0");
+    drop(flood);
+    press(&screen, "r", &format!("limiter reset eth0 {name}"));
+    press(&screen, "y", "refilled 1 bucket");
+    // An error is shown like a result.
+    hosts.run("detach eth0");
+    screen.wait_for("status 1");
+}
+
+#[test]
+fn other_keys_pause_explain_unfold_and_redraw() {
+    need_kernel!();
+    need_program!("tmux");
+    let (hosts, _flood, screen) = opened();
+    for key in ["p", "Space"] {
+        press(&screen, key, "PAUSED");
+        press(&screen, "s", "the view is paused");
+        screen.press(key);
+        screen.wait("it goes on", |screen| !screen.text().contains("PAUSED"));
+    }
+    for key in ["?", "h"] {
+        press(&screen, key, "any key leaves this help");
+        press(&screen, "x", "SOURCES");
+    }
+    hosts.run("detach eth0");
+    screen.wait_for("status 1");
+    hosts.attach_file(
+        "interfaces = [\"eth0\"]\n[[limit]]\nname = \"game\"\nrate = \"5/s\"\nmatch = { destination_port = 9 }\n\
+         [[limit]]\nname = \"quiet\"\nrate = \"7/m\"\nmatch = { destination_port = 10 }\n",
+    );
+    open(&screen, "");
+    screen.wait_for("LIMITS idle: quiet 7/m");
+    press(&screen, "l", "quiet  7/m");
+    screen.wait("it has a row", |screen| !screen.text().contains("idle:"));
+    let before = screen.lines();
+    screen.press("C-l");
+    screen.wait("the screen is drawn anew", |screen| {
+        screen.lines().len() == before.len() && screen.text().contains("SOURCES")
+    });
+}
+
+#[test]
+fn tab_shows_the_next_interface() {
+    need_kernel!();
+    need_program!("tmux");
+    let (hosts, _flood, screen) = opened();
+    screen.press("q");
+    screen.wait_for("status 0");
+    hosts.run("attach lo --rate 5 --mode generic");
+    for arguments in ["", "lo"] {
+        open(&screen, arguments);
+        screen.wait_for("Tab next");
+        screen.wait_for("eth0 native");
+        press(&screen, "Tab", "lo generic");
+        press(&screen, "Tab", "eth0 native");
+        screen.press("q");
+        screen.wait_for("status 0");
+    }
+}
+
+#[test]
+fn colours_follow_the_option_and_the_variable() {
+    need_kernel!();
+    need_program!("tmux");
+    let (_hosts, _flood, screen) = opened();
+    screen.press("q");
+    screen.wait_for("status 0");
+    let binary = limiter_tests::command::binary();
+    for (variable, option, is_coloured) in [
+        ("", "auto", true),
+        ("1", "auto", false),
+        ("1", "always", true),
+        ("", "never", false),
+    ] {
+        screen.run(&format!(
+            "NO_COLOR={variable} {} top eth0 --interval 200ms --color {option}",
+            binary.display()
+        ));
+        screen.wait("packets are dropped now", |screen| {
+            let lines = screen.lines();
+            lines.iter().any(|line| line.starts_with("  over a limit"))
+        });
+        // Red, in either of its forms.
+        screen.wait("colours are as wanted", |screen| {
+            let text = screen.coloured();
+            (text.contains("[31m") || text.contains("38;5;1m")) == is_coloured
+        });
+        screen.press("q");
+        screen.wait_for("status 0");
+    }
+}
