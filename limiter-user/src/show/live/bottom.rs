@@ -13,7 +13,7 @@ const KEYS: [&str; 9] = [
 ];
 
 /// The most lines that a result takes.
-const RESULT: usize = 4;
+const RESULT: usize = 6;
 
 /// The last lines of the screen.
 pub fn lines(view: &View, most: usize) -> Vec<Line<'static>> {
@@ -25,7 +25,11 @@ pub fn lines(view: &View, most: usize) -> Vec<Line<'static>> {
             false => palette.passed(),
         };
         lines = wrapped(&result.text, most, style);
-        lines.truncate(RESULT);
+        if lines.len() > RESULT {
+            lines.truncate(RESULT - 1);
+            let rest = "... and more, which does not fit here".to_owned();
+            lines.extend(flow(&[rest], most, style));
+        }
     }
     match &view.dialog {
         None => lines.push(keys(view, most)),
@@ -87,7 +91,8 @@ fn question(view: &View, dialog: &Dialog, most: usize) -> Vec<Line<'static>> {
             lines
         }
         Dialog::Waiting(command) => {
-            flow(&[format!("limiter {command} ...")], most, palette.title())
+            let text = format!("limiter {command} runs; Ctrl-C quits");
+            wrapped(&text, most, palette.title())
         }
     }
 }
