@@ -354,7 +354,7 @@ mod tests {
             "ON TRIAL",
             "  packets  24 seen",
             "  bytes    ",
-            "  now      0/s passed (0 bit/s), 617,000/s dropped (296.16 Mbit/s)",
+            "  now      0/s passed (0 bit/s), 617,000/s dropped (296.2 Mbit/s)",
             "  drops    7 over the limit",
             "LIMIT",
         ];
