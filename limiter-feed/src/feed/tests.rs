@@ -87,6 +87,39 @@ async fn interface_that_is_off_is_tried_again_without_reading_the_source() {
     assert!(feed.pause() <= SOON);
 }
 
+/// A thread that reads a file of a network may wait for ever. It holds the source meanwhile.
+#[tokio::test]
+async fn list_that_is_not_read_in_time_says_why_and_its_bans_stay() {
+    let path = std::env::temp_dir().join(format!("limiter-feed-slow-{}", std::process::id()));
+    fs::write(&path, "192.0.2.7\n").expect("written");
+    let file = path.display().to_string();
+    let sources = [
+        (
+            &*file,
+            1,
+            "its file system does not answer, as of a network, or the processor is busy",
+        ),
+        ("http://192.0.2.1/list", 0, "its server may be slow"),
+    ];
+    for (list, bans, why) in sources {
+        let settings = format!("list = '{list}'\ntimeout = '7s'");
+        let settings = Settings::parse(&settings).expect("valid");
+        let mut feed = Feed::new(settings, Access::default(), Fake::default());
+        if bans > 0 {
+            assert_eq!(feed.round().await, Ok(()));
+        }
+        let reader = Arc::clone(&feed.source).try_lock_owned().expect("free");
+        feed.due = Instant::now();
+        let said = feed.round().await.expect_err("late");
+        let whole =
+            format!("{list} was not read within 7s: {why}; set timeout if it should take longer");
+        assert_eq!(said, whole);
+        assert_eq!(feed.host.bans[0].len(), bans);
+        drop(reader);
+    }
+    fs::remove_file(&path).expect("removed");
+}
+
 #[tokio::test]
 async fn dry_run_says_what_it_would_change_and_changes_nothing() {
     let path = std::env::temp_dir().join(format!("limiter-feed-dry-{}", std::process::id()));

@@ -192,7 +192,15 @@ fn messages_say_what_the_server_said() {
         &server.url_as("stranger", "x"),
         ["28P01 password authentication failed", "VALID UNTIL"],
     );
-    server.sql("ALTER ROLE edge CONNECTION LIMIT 1");
+    server.sql("ALTER ROLE edge VALID UNTIL '2020-01-01'");
+    says(
+        &url,
+        [
+            "28P01 password authentication failed for user \"edge\"",
+            "has a password that has not expired (VALID UNTIL)",
+        ],
+    );
+    server.sql("ALTER ROLE edge VALID UNTIL 'infinity' CONNECTION LIMIT 1");
     says(
         &url,
         ["53300 too many connections for role", "max_connections"],

@@ -80,6 +80,13 @@ fn messages_say_what_the_server_said() {
         error.contains("unknown command 'EVALSHA'") && error.contains("renames"),
         "{error}"
     );
+    let cluster = Redis::start_as(Setup {
+        file: Some("bind 127.0.0.1\ncluster-enabled yes\n".into()),
+        ..Setup::default()
+    });
+    let error = expect_fault!(Fault::NotAStore(_), refused(&options(&cluster.url())));
+    let error = error.to_string();
+    assert!(error.contains("is a cluster, but a fleet needs"), "{error}");
     let stale = Redis::start();
     stale.cli(&["CONFIG", "SET", "replica-serve-stale-data", "no"]);
     stale.cli(&["REPLICAOF", "127.0.0.1", "1"]);
