@@ -24,8 +24,8 @@ crate::keys! {
     pub struct Settings("the file", "at the top of the file, above [lists] and [[limit]]") {
         /// Hook and mode of the program: `"auto"` (default), `"native"` (XDP in the driver), `"generic"` (XDP in the
         /// network stack), `"xdp"` (native, or generic if native mode fails) or `"tc"` (in the network stack, after
-        /// receive offload; Linux 6.6). `"auto"` is `"xdp"`, and `"tc"` for packets that the interface sends or that
-        /// have no Ethernet header. Fixed at `attach`.
+        /// receive offload; Linux 6.6). `"auto"` is `"xdp"`, and `"tc"` on a veth or tap unless a setting needs XDP, for
+        /// packets that the interface sends, and for those without an Ethernet header. Fixed at `attach`.
         mode: Mode, shown, fixed;
         /// `"in"` (default): limits for packets that arrive. `"out"`: limits for packets that the interface sends;
         /// `allow` and `deny` name destinations, and the key of a limit is by default the destination. Fixed at

@@ -165,8 +165,8 @@ pub enum Direction {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// Native if the driver supports it, otherwise tc (Linux 6.6) or generic. tc for packets that the interface sends, or
-    /// that have no Ethernet header.
+    /// Native if the driver supports it, otherwise generic. tc (Linux 6.6) on a veth or tap unless a setting needs XDP,
+    /// for packets that the interface sends, and for those without an Ethernet header.
     #[default]
     Auto,
     /// In the driver, before the kernel has spent anything on the packet.

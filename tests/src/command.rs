@@ -8,7 +8,7 @@ use std::{
     sync::OnceLock,
 };
 
-use crate::testbed::Namespace;
+use crate::testbed::{INTERFACE, Namespace};
 
 /// Runs `ip` with the words of `line` in a network namespace. It must succeed.
 #[track_caller]
@@ -172,9 +172,30 @@ impl Arguments for Vec<&str> {
 }
 
 /// Returns `limiter` with these arguments, ready to run.
+///
+/// Tests are about the program at the driver unless they say otherwise. Mode `auto` takes the network stack on a veth, so
+/// an `attach eth0` that leaves the mode open gets `--mode xdp`.
 pub fn prepared(arguments: &(impl Arguments + ?Sized)) -> Command {
+    const DECIDES: [&str; 8] = [
+        "--mode",
+        "--hook",
+        "--direction",
+        "--config",
+        "--chain",
+        "--before",
+        "--after",
+        "--help",
+    ];
+    let words = arguments.words();
     let mut command = Command::new(binary());
-    command.args(arguments.words());
+    command.args(&words);
+    let is_open = !words
+        .iter()
+        .any(|word| DECIDES.iter().any(|option| word.starts_with(option)));
+    let names_veth = |word: &&str| word.split(',').any(|name| name == INTERFACE);
+    if words.first() == Some(&"attach") && words.iter().any(names_veth) && is_open {
+        command.args(["--mode", "xdp"]);
+    }
     command
 }
 

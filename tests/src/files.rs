@@ -2,6 +2,15 @@
 
 use std::fs;
 
+/// A configuration whose program runs at the driver, unless the text says otherwise. Mode `auto` takes the network stack on
+/// a veth.
+pub fn at_driver(text: impl std::fmt::Display) -> String {
+    let text = text.to_string();
+    let is_open = !text.contains("mode = ") && !text.contains("direction = \"out\"");
+    let mode = if is_open { "mode = \"xdp\"\n" } else { "" };
+    format!("{mode}{text}")
+}
+
 /// A folder for one test, removed with it.
 #[derive(Debug)]
 pub struct Folder(tempfile::TempDir);

@@ -10,6 +10,7 @@ use limiter_kernel::{ops::detach::detach, state::pins};
 
 use crate::{
     command::{Arguments, Outcome, limiter, limiter_fed},
+    files::at_driver,
     packet::Frame,
     testbed::{Address, Host, INTERFACE, Pair},
 };
@@ -108,10 +109,10 @@ impl Hosts {
         outcome.stdout
     }
 
-    /// Attaches on the server with a configuration file of this text.
+    /// Attaches on the server, at the driver, with a configuration file of this text.
     pub fn attach_file(&self, text: &str) {
         let file = tempfile::NamedTempFile::new().unwrap();
-        fs::write(file.path(), text).unwrap();
+        fs::write(file.path(), at_driver(text)).unwrap();
         let path = file.path().to_str().unwrap();
         self.limiter(&["attach", "--config", path]).expect(0);
     }

@@ -19,7 +19,7 @@ use limiter_tests::{
     engine::Kernel,
     eventually,
     exporter::Exporter,
-    files::Folder,
+    files::{Folder, at_driver},
     hosts::{Hosts, on},
     need_kernel,
     packet::Frame,
@@ -266,7 +266,7 @@ fn no_rate_stays_lowered_while_another_limit_cannot_be_adapted() {
     let second = "[[limit]]\nname = \"other\"\nrate = \"5/s\"\nburst = 10\nadaptive = { when = { cpu_pressure = \"20%\" } }\n";
     let [single, two] = [FILE.to_owned(), format!("{FILE}{second}")];
     let reload = |text: &str| {
-        let file = files.write("limiter.toml", text);
+        let file = files.write("limiter.toml", at_driver(text));
         hosts.run(&["reload", "eth0", "--config", &file]);
     };
     reload(&two);

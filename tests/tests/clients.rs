@@ -4,6 +4,7 @@ use std::{fs, net::IpAddr};
 
 use limiter_tests::{
     eventually,
+    files::at_driver,
     hosts::{CLIENT, CLIENT_IPV6, Hosts},
     need_kernel, number,
     raw::Raw,
@@ -118,7 +119,7 @@ fn hidden_tag_is_said_and_seen_in_the_network_stack() {
              [[limit]]\nname = \"a\"\nkey = \"interface,vlan\"\nrate = \"1/h\"\nburst = 3\n"
         );
         let path = tempfile::NamedTempFile::new().unwrap();
-        fs::write(path.path(), file).unwrap();
+        fs::write(path.path(), at_driver(file)).unwrap();
         let attached = hosts.limiter(&["attach", "--config", path.path().to_str().unwrap()]);
         attached.expect(0);
         let said = attached.stderr;

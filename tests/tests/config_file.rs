@@ -192,7 +192,7 @@ fn flags_and_file_make_equal_attachments() {
     let (by_flags, by_file) = (Hosts::new(), Hosts::new());
     for (flags, text) in [
         (
-            "--rate 300/m --burst 2k --key interface --shadow --malformed pass --allow 192.0.2.0/24 --allow 2001:db8::/32 --deny 203.0.113.66 --max-sources 2k --new-sources 100/s --new-sources-burst 50 --exempt established,control",
+            "--rate 300/m --burst 2k --key interface --shadow --malformed pass --allow 192.0.2.0/24 --allow 2001:db8::/32 --deny 203.0.113.66 --max-sources 2k --new-sources 100/s --new-sources-burst 50 --exempt established,control --mode auto",
             "shadow = true\nmalformed = \"pass\"\nmax_sources = 2000\nnew_sources = \"100/s\"\nnew_sources_burst = 50\n\
              exempt = [\"control\", \"established\"]\n[lists]\nallow = [\"2001:db8::/32\", \"192.0.2.0/24\"]\ndeny = [\"203.0.113.66\"]\n\
              [[limit]]\nname = \"default\"\nkey = \"interface\"\nrate = \"300/m\"\nburst = \"2k\"",

@@ -7,7 +7,12 @@ use std::{
 
 use limiter_config::lists::prefix;
 use limiter_kernel::ops::set;
-use limiter_tests::{files::Folder, hosts::Hosts, need_kernel, number, traffic::Traffic};
+use limiter_tests::{
+    files::{Folder, at_driver},
+    hosts::Hosts,
+    need_kernel, number,
+    traffic::Traffic,
+};
 
 const PREFIXES: [&str; 3] = ["203.0.113.1", "203.0.113.2", "203.0.113.3"];
 
@@ -33,7 +38,7 @@ struct Attached {
 impl Attached {
     fn with(text: &str) -> Self {
         let (hosts, folder) = (Hosts::new(), Folder::new());
-        let file = folder.write("limiter.toml", text);
+        let file = folder.write("limiter.toml", at_driver(text));
         hosts.run(&["attach", "eth0", "--config", &file]);
         Self {
             hosts,
@@ -43,7 +48,7 @@ impl Attached {
     }
 
     fn reload(&self, text: &str) {
-        fs::write(&self.file, text).unwrap();
+        fs::write(&self.file, at_driver(text)).unwrap();
         self.hosts.run(&["reload", "eth0"]);
     }
 

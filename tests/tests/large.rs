@@ -25,7 +25,7 @@ use limiter_kernel::{
 use limiter_tests::{
     command::binary,
     engine::Kernel,
-    files::Folder,
+    files::{Folder, at_driver},
     hosts::Hosts,
     largest::{self, LIMITS},
     need_kernel, number,
@@ -111,7 +111,7 @@ fn largest_configuration_attaches_and_reports_the_kernels_memory() {
     need_kernel!();
     let prefixes = prefixes();
     let folder = Folder::new();
-    let path = &folder.write("large.toml", text(&prefixes));
+    let path = &folder.write("large.toml", at_driver(text(&prefixes)));
     let hosts = Hosts::new();
     let check = hosts.limiter(&["config", "check", path]);
     check.expect(0);
@@ -220,7 +220,10 @@ fn status_shows_the_kernel_memory_of_long_lists() {
         .collect();
     let limit = "[[limit]]\nname = \"one\"\nrate = 5\n";
     let measured = |list: &str| {
-        let path = folder.write("list.toml", format!("[lists]\ndeny = [{list}]\n{limit}"));
+        let path = folder.write(
+            "list.toml",
+            at_driver(format!("[lists]\ndeny = [{list}]\n{limit}")),
+        );
         let script = "echo $$ > \"$0/cgroup.procs\" && exec \"$@\"";
         let mut attach = Command::new("sh");
         attach.args(["-c", script]).arg(&group.0).arg(binary());

@@ -10,7 +10,7 @@ use std::{
 
 use limiter_tests::{
     command::{Outcome, prepared},
-    files::Folder,
+    files::{Folder, at_driver},
     hosts::{CLIENT, Hosts, on},
     need_kernel, number,
     objects::{Object, expect_gone},
@@ -58,7 +58,7 @@ fn command_that_requests_the_existing_state_is_unchanged() {
     let limits = "[lists]\nown = [\"192.0.2.8\"]\ndeny = [\"192.0.2.7\"]\n[[limit]]\nname = \"all\"\n\
                   rate = \"5/s\"\nmatch = { source = \"own\" }\n";
     const IN_FORCE: &str = "eth0: unchanged: already in force";
-    let file = folder.write("limiter.toml", limits);
+    let file = folder.write("limiter.toml", at_driver(limits));
     let attach = format!("attach eth0 --config {file}");
     hosts.run(&attach);
     let before = hosts.status();

@@ -8,7 +8,7 @@ use limiter_tests::{
     command::limiter,
     database::{self, Branch, Tree, entry, long, map, small, text},
     eventually,
-    files::Folder,
+    files::{Folder, at_driver},
     hosts::{CLIENT, Hosts},
     need_kernel, number,
     traffic::{Flood, Traffic},
@@ -42,7 +42,7 @@ fn attached() -> Hosts {
 
 fn attached_with_tiers() -> Hosts {
     let (hosts, folder) = (Hosts::new(), Folder::new());
-    let file = folder.write("limiter.toml", TIERS);
+    let file = folder.write("limiter.toml", at_driver(TIERS));
     hosts
         .limiter(&["attach", "eth0", "--config", &file])
         .expect(0);
@@ -250,7 +250,7 @@ fn countries_and_autonomous_systems_are_lists() {
              [[limit]]\nname = \"one\"\nrate = \"1/h\"\nburst = 1\n"
         )
     };
-    let file = folder.write("limiter.toml", text("CN"));
+    let file = folder.write("limiter.toml", at_driver(text("CN")));
     hosts
         .limiter(&["attach", "eth0", "--config", &file])
         .expect(0);
@@ -267,7 +267,7 @@ fn countries_and_autonomous_systems_are_lists() {
         assert_eq!(sources.map(|source| traffic.passed(source, 3)), expected);
     };
     passed([0, 0, 1, 3, 3]);
-    folder.write("limiter.toml", text("FR"));
+    folder.write("limiter.toml", at_driver(text("FR")));
     hosts.run("reload eth0");
     passed([1, 1, 0, 3, 3]);
     // A broken database changes nothing.

@@ -4,7 +4,7 @@ use std::{fs, time::Instant};
 
 use limiter_tests::{
     command::{Outcome, prepared},
-    files::Folder,
+    files::{Folder, at_driver},
     hosts::{Hosts, on},
     need_kernel, number,
     packet::arp,
@@ -34,7 +34,7 @@ struct Attached {
 impl Attached {
     fn with(text: &str) -> Self {
         let (hosts, folder) = (Hosts::new(), Folder::new());
-        let file = folder.write("limiter.toml", text);
+        let file = folder.write("limiter.toml", at_driver(text));
         hosts
             .limiter(&["attach", "eth0", "--config", &file])
             .expect(0);
@@ -47,7 +47,7 @@ impl Attached {
 
     /// Writes the file and reloads it.
     fn reload(&self, text: &str) -> Outcome {
-        fs::write(&self.file, text).unwrap();
+        fs::write(&self.file, at_driver(text)).unwrap();
         self.hosts.limiter("reload eth0")
     }
 
@@ -268,7 +268,7 @@ fn reload_remembers_the_file_of_the_last_reload() {
     ];
     hosts.limiter("reload eth0").expect_error(1, &words);
     let folder = Folder::new();
-    let file = folder.write("other.toml", hourly("a", 1, 5));
+    let file = folder.write("other.toml", at_driver(hourly("a", 1, 5)));
     // The command runs in the file's folder, with a relative name.
     let mut reload = prepared("reload eth0 --config other.toml");
     reload.current_dir(folder.path(""));
@@ -276,7 +276,7 @@ fn reload_remembers_the_file_of_the_last_reload() {
     Outcome::of("reload".to_owned(), output).expect(0);
     assert_eq!(hosts.status()["file"], file.as_str());
     assert_eq!(hosts.status()["limits"][0]["name"], "a");
-    fs::write(&file, hourly("a", 1, 6)).unwrap();
+    fs::write(&file, at_driver(hourly("a", 1, 6))).unwrap();
     hosts.run("reload eth0");
     assert_eq!(hosts.status()["limits"][0]["burst"], "6");
 }
@@ -286,13 +286,13 @@ fn reload_remembers_the_file_of_the_last_reload() {
 fn attach_or_reload_takes_over_an_attachment() {
     need_kernel!();
     let (hosts, folder) = (Hosts::new(), Folder::new());
-    let file = folder.write("limiter.toml", hourly("a", 1, 5));
+    let file = folder.write("limiter.toml", at_driver(hourly("a", 1, 5)));
     let attach = ["attach", "eth0", "--config", &file];
     let take_over = [&attach[..], &["--or-reload"]].concat();
     hosts.limiter(&take_over).expect(0);
     let traffic = Traffic::new(&hosts);
     assert_eq!(traffic.passed_to(1, SOURCE, 4), 4);
-    fs::write(&file, hourly("a", 1, 6)).unwrap();
+    fs::write(&file, at_driver(hourly("a", 1, 6))).unwrap();
     hosts
         .limiter(&attach)
         .expect_error(1, &["attached to 'eth0' already", "--or-reload"]);
@@ -303,7 +303,7 @@ fn attach_or_reload_takes_over_an_attachment() {
     assert_eq!(hosts.status()["limits"][0]["burst"], "6");
 
     hosts.run("detach eth0");
-    fs::write(&file, hourly("a", 1, 5)).unwrap();
+    fs::write(&file, at_driver(hourly("a", 1, 5))).unwrap();
     let on_trial = [&attach[..], &["--try", "1h"]].concat();
     hosts.limiter(&on_trial).expect(0);
     assert!(hosts.status()["try_until"].is_string());

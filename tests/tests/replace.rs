@@ -8,7 +8,7 @@ use limiter_kernel::sys::{bpf, interface};
 use limiter_tests::{
     command::{ip, limiter, prepared},
     eventually,
-    files::Folder,
+    files::{Folder, at_driver},
     foreign::{Foreign, PLAIN, on_server},
     hosts::{CLIENT, Hosts},
     need, need_kernel, number,
@@ -64,7 +64,7 @@ fn expect_nothing_left(hosts: &Hosts, situation: &str) {
 fn another_layout_is_replaced_in_one_step_with_full_buckets() {
     need_kernel!();
     let (hosts, folder) = (Hosts::new(), Folder::new());
-    let file = folder.write("limiter.toml", limit(10));
+    let file = folder.write("limiter.toml", at_driver(limit(10)));
     // The layouts are of an earlier and of a future version: upgrade and downgrade.
     for layout in [6, 99] {
         hosts.limiter(&ATTACH).expect(0);
@@ -146,7 +146,7 @@ fn detach_of_another_layout_restores_the_chained_program() {
         return;
     }
     let (hosts, folder) = (Hosts::new(), Folder::new());
-    let file = folder.write("limiter.toml", limit(10));
+    let file = folder.write("limiter.toml", at_driver(limit(10)));
     let foreign = Foreign::load(PLAIN);
     foreign.attach(&hosts, "xdpdrv");
     hosts
@@ -194,7 +194,7 @@ fn no_packet_passes_unlimited_while_a_layout_is_replaced() {
     const ROUNDS: u64 = 8;
     need_kernel!();
     let (hosts, folder) = (Hosts::new(), Folder::new());
-    let file = folder.write("limiter.toml", limit(10));
+    let file = folder.write("limiter.toml", at_driver(limit(10)));
     hosts.limiter(&ATTACH).expect(0);
     let frame = hosts.frame(CLIENT).bytes();
     let of_flood = |server: &Raw| {
@@ -229,7 +229,7 @@ fn no_packet_passes_unlimited_while_a_layout_is_replaced() {
 fn killed_replacement_keeps_limiting_and_the_next_command_finishes() {
     need_kernel!();
     let (hosts, folder) = (Hosts::new(), Folder::new());
-    let file = folder.write("limiter.toml", limit(3));
+    let file = folder.write("limiter.toml", at_driver(limit(3)));
     let change = ["attach", "eth0", "--or-reload", "--config", &file];
     let (mut before, mut after) = (0, 0);
     let begin = || {
@@ -324,7 +324,7 @@ fn stopped_before_lock(
 fn second_of_two_replacements_keeps_what_the_first_one_attached() {
     need_kernel!();
     let (hosts, folder) = (Hosts::new(), Folder::new());
-    let files = [3, 4].map(|burst| folder.write(&format!("{burst}.toml"), limit(burst)));
+    let files = [3, 4].map(|burst| folder.write(&format!("{burst}.toml"), at_driver(limit(burst))));
     let change = files
         .each_ref()
         .map(|file| ["attach", "eth0", "--or-reload", "--config", file]);
@@ -359,7 +359,7 @@ fn second_of_two_replacements_keeps_what_the_first_one_attached() {
 fn command_that_clears_leftovers_keeps_what_another_one_attached_meanwhile() {
     need_kernel!();
     let (hosts, folder) = (Hosts::new(), Folder::new());
-    let file = folder.write("limiter.toml", limit(4));
+    let file = folder.write("limiter.toml", at_driver(limit(4)));
     let or_reload = ["attach", "eth0", "--or-reload", "--config", &file];
     let is_over = || {
         attach_for(&hosts, "1s");
@@ -414,7 +414,7 @@ fn command_that_clears_leftovers_keeps_what_another_one_attached_meanwhile() {
 fn second_of_two_first_attaches_with_or_reload_applies_its_configuration() {
     need_kernel!();
     let (hosts, folder) = (Hosts::new(), Folder::new());
-    let file = folder.write("limiter.toml", limit(4));
+    let file = folder.write("limiter.toml", at_driver(limit(4)));
     let command = ["attach", "eth0", "--or-reload", "--config", &file];
     let stopped = stopped_before_lock(&hosts, &command, 0, || limiter(&ATTACH).expect(0));
     assert_eq!(stopped.end, End::Done(0), "{stopped:?}");
@@ -456,7 +456,7 @@ fn reload_is_undone_if_another_interface_cannot_be_replaced() {
 fn replacement_keeps_the_attachment_of_a_renamed_interface() {
     need_kernel!();
     let (hosts, folder) = (Hosts::new(), Folder::new());
-    let file = folder.write("new.toml", limit(4));
+    let file = folder.write("new.toml", at_driver(limit(4)));
     hosts.limiter(&ATTACH).expect(0);
     let other = age(&hosts, 6);
     let server = &hosts.server.namespace;

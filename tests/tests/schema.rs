@@ -4,7 +4,7 @@ use std::fs;
 
 use limiter_tests::{
     captures::{Captured, pcap},
-    files::Folder,
+    files::{Folder, at_driver},
     hosts::{CLIENT, Hosts},
     need_kernel, number, schema,
     traffic::{Traffic, udp},
@@ -43,7 +43,7 @@ fn json_of_every_verb_matches_its_schema() {
     }
     let (hosts, folder) = (Hosts::new(), Folder::new());
     let empty = hosts.json("status --json");
-    let file = folder.write("limiter.toml", FILE);
+    let file = folder.write("limiter.toml", at_driver(FILE));
     let attach = ["attach", "eth0", "--config", &file, "--try", "1h"];
     hosts.limiter(&attach).expect(0);
     let mut watcher = Watcher::start(&hosts, &["--json"]);

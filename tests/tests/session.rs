@@ -4,7 +4,7 @@ use std::{net::IpAddr, process::Command};
 
 use limiter_tests::{
     command::{Outcome, prepared},
-    files::Folder,
+    files::{Folder, at_driver},
     hosts::{CLIENT, Hosts, SERVER},
     need_kernel,
 };
@@ -122,7 +122,7 @@ fn change_that_limits_the_ssh_session_prints_a_warning() {
 
     let folder = Folder::new();
     let limit = "[[limit]]\nname = \"ssh\"\nrate = \"5/s\"\n";
-    let file = folder.write("limiter.toml", limit);
+    let file = folder.write("limiter.toml", at_driver(limit));
     let text = session(&["reload", "eth0", "--config", &file]);
     for part in ["WARNING", "'ssh'", "allow = [\"192.0.2.2\"] under [lists]"] {
         assert!(text.contains(part), "{part}: {text}");

@@ -6,7 +6,7 @@ use limiter_kernel::program::raw;
 use limiter_tests::{
     engine::Kernel,
     eventually,
-    files::Folder,
+    files::{Folder, at_driver},
     hosts::Hosts,
     need_kernel,
     packet::{Ends, Segment},
@@ -203,7 +203,7 @@ fn entries_are_counted_when_a_second_limit_begins_to_share_the_table() {
     };
     let change = |verb: &str, second: &str| {
         let limits = format!("[[limit]]\nname = \"one\"\nrate = \"5/h\"\n{second}");
-        let path = folder.write("limiter.toml", limits);
+        let path = folder.write("limiter.toml", at_driver(limits));
         hosts.run(&[verb, "eth0", "--config", &path]);
     };
     change("attach", "");
@@ -225,7 +225,7 @@ fn config_check_attach_and_doctor_warn_of_a_limit_that_a_flood_fills() {
     need_kernel!();
     let hosts = Hosts::new();
     let folder = Folder::new();
-    let path = &folder.write("limiter.toml", SSH_AND_WEB);
+    let path = &folder.write("limiter.toml", at_driver(SSH_AND_WEB));
     let expect = |text: &str| {
         assert!(
             text.contains("limit 'ssh'") && !text.contains("'web'"),

@@ -8,7 +8,7 @@ use std::{
 
 use limiter_tests::{
     command::prepared,
-    files::Folder,
+    files::{Folder, at_driver},
     hosts::{CLIENT, Hosts},
     need_kernel,
     probe::{Probe, SENT},
@@ -345,7 +345,7 @@ fn dry_run_changes_nothing() {
     let text = "[[limit]]\nname = \"default\"\nrate = \"7/s\"\n";
     let reload = format!(
         "reload eth0 --config {} --dry-run",
-        files.write("new.toml", text)
+        files.write("new.toml", at_driver(text))
     );
     let picture = || {
         (

@@ -10,7 +10,7 @@ use limiter_common::abi::events::{EVENT_BURST, EVENT_COST, Watch};
 use limiter_kernel::sys::clock;
 use limiter_tests::{
     command::ip,
-    files::Folder,
+    files::{Folder, at_driver},
     hosts::Hosts,
     need_kernel, number,
     packet::{Segment, arp},
@@ -286,7 +286,7 @@ fn drops_are_not_reported_without_a_watcher() {
 fn watch_continues_through_changes() {
     need_kernel!();
     let (hosts, folder) = (Hosts::new(), Folder::new());
-    let path = folder.write("limiter.toml", SEVERAL);
+    let path = folder.write("limiter.toml", at_driver(SEVERAL));
     hosts.run(&format!("attach eth0 --config {path}"));
     let traffic = Traffic::new(&hosts);
     traffic.passed_to(53, SOURCE, 1);
@@ -307,7 +307,7 @@ fn watch_continues_through_changes() {
             "[[limit]]\nname = \"first\"\nrate = \"1M/s\"\n[[limit]]",
             1,
         );
-    fs::write(&path, changed).unwrap();
+    fs::write(&path, at_driver(changed)).unwrap();
     hosts.run("reload eth0");
     // The watcher checks for changes twice a second.
     let since = Instant::now();

@@ -125,7 +125,21 @@ fn link(interface: Interface, wanted: &Wanted) -> Result<(Record, Program, Link)
     if let Some(xdp) = interface.xdp {
         return Err(occupant::refusal(&interface, xdp));
     }
+    // Where the settings or the kernel need XDP, its modes follow.
+    if prefers_tc(&interface, wanted.settings.mode)?
+        && let Ok(Ok(linked)) = in_mode(XdpMode::Tc, None)
+    {
+        return Ok(linked);
+    }
     in_best_mode(&interface, wanted.settings.mode, in_mode)
+}
+
+/// Returns true if mode `auto` takes the network stack before the driver.
+fn prefers_tc(interface: &Interface, mode: Mode) -> Result<bool> {
+    let is_better = mode == Mode::Auto && native_mode::drawback(interface).is_some();
+    // Packets would meet both programs: the user decides.
+    let is_alone = interface.program_above.is_none();
+    Ok(is_better && is_alone && requirements::kernel()?.has_tcx())
 }
 
 /// Fails if packets are to be delayed, and the interface would not delay them.

@@ -61,6 +61,8 @@ pub struct Device {
     pub has_fq: bool,
     /// The reason why the card cannot run a program in native mode.
     pub obstacle: Option<&'static str>,
+    /// The reason why mode `auto` takes the network stack before the driver.
+    pub drawback: Option<&'static str>,
     /// Limiter's own program on the interface; an error if something is in its way.
     pub own: Result<Option<XdpState>>,
 }
@@ -98,6 +100,8 @@ pub async fn device(name: &str) -> Result<Device> {
         translates: forwarding::translates(direction_of(name).0),
         has_fq: interface::has_fq(interface.index).await?,
         obstacle: native_mode::obstacle(&interface),
+        drawback: native_mode::drawback(&interface)
+            .filter(|_| requirements::kernel().is_ok_and(KernelVersion::has_tcx)),
         own: occupant::of(&interface).await,
         interface,
     })

@@ -91,6 +91,9 @@ pub struct Interface {
     pub loopback: bool,
     /// True for a tun or tap, whose other end (a virtual machine) may send merged packets.
     pub tap: bool,
+    /// True for a veth, whose other end sends without segmentation offload while this end runs a program in native mode
+    /// (`veth_fix_features` in drivers/net/veth.c).
+    pub veth: bool,
     /// The hardware address; zeros if it does not have six bytes.
     pub mac: [u8; 6],
     /// The largest payload of a frame, in bytes.
@@ -298,6 +301,7 @@ fn describe(link: &LinkMessage) -> Option<Interface> {
             LinkAttribute::Mtu(mtu) => interface.mtu = *mtu,
             LinkAttribute::LinkInfo(infos) => {
                 interface.tap = infos.contains(&Info::Kind(InfoKind::Tun));
+                interface.veth = infos.contains(&Info::Kind(InfoKind::Veth));
                 interface.blind = Blind::of(infos);
                 information = infos;
             }

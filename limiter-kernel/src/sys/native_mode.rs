@@ -1,4 +1,5 @@
-//! Network cards whose driver cannot run a program in native mode, though some drivers accept it without an error.
+//! Interfaces whose driver cannot run a program in native mode, though some drivers accept it without an error, and those
+//! where native mode costs more than it saves.
 
 use std::fs;
 
@@ -24,6 +25,16 @@ pub fn obstacle(interface: &Interface) -> Option<&'static str> {
     }
     let path = format!("/sys/bus/virtio/devices/{name}/features");
     obstacle_of(&fs::read_to_string(path).ok()?)
+}
+
+/// The reason why mode tc costs the host less than native mode on this interface (docs/containers.md has the figures); none
+/// if native mode is better, or nothing is known.
+pub fn drawback(interface: &Interface) -> Option<&'static str> {
+    if interface.veth {
+        return Some("native mode would take segmentation offload from the other end of a veth");
+    }
+    (interface.tap && interface.ethernet)
+        .then_some("packets of a tap are in the network stack's buffers already")
 }
 
 /// Reads `bits`, which has one digit for each feature, from the lowest.

@@ -37,7 +37,7 @@ pub fn kernel() -> Result<KernelVersion> {
 pub fn syn_cookies(in_stack: bool) -> Result<()> {
     if in_stack {
         return Err(Error::Refused(
-            "mode tc and outgoing packets have no proof = \"syn-cookie\", because only XDP can answer a packet: leave proof out".to_owned(),
+            "mode tc and outgoing packets have no proof = \"syn-cookie\", because only XDP can answer a packet: leave proof out, or for packets that come in `limiter detach` and attach with --mode xdp".to_owned(),
         ));
     }
     if kernel()? >= TESTED {

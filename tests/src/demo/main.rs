@@ -68,7 +68,7 @@ fn main() -> Result<()> {
     let sources = clients.iter().flat_map(|Client(_, sources, _)| sources);
     let address = |source: &IpAddr| Address(*source, if source.is_ipv4() { 24 } else { 64 });
     let hosts = Hosts::with(&SERVER, &sources.map(address).collect::<Vec<_>>());
-    let command = format!("attach {INTERFACE} --rate {RATE} --burst {BURST}");
+    let command = format!("attach {INTERFACE} --mode native --rate {RATE} --burst {BURST}");
     println!("# limiter {command}\n{}", hosts.run(&command));
     println!("sending for {}", humantime::format_duration(duration));
     let (sent, received) = flood(&hosts, &clients, duration)?;

@@ -29,7 +29,7 @@ use serde_json::Value;
 use self::router::Router;
 use crate::{
     command::{Outcome, limiter},
-    files::Folder,
+    files::{Folder, at_driver},
     hosts::{detach_all_of, on},
     number,
 };
@@ -75,7 +75,9 @@ impl Fleet {
     }
 
     fn configure(&self, host: usize, verb: &str, text: &str) {
-        let path = self.files.write(&format!("host{host}.toml"), text);
+        let path = self
+            .files
+            .write(&format!("host{host}.toml"), at_driver(text));
         let outcome = self.limiter(host, &[verb, "eth0", "--config", &path]);
         outcome.expect(0);
     }

@@ -7,7 +7,11 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use limiter_tests::{files::Folder, hosts::Hosts, need_kernel};
+use limiter_tests::{
+    files::{Folder, at_driver},
+    hosts::Hosts,
+    need_kernel,
+};
 use serde_json::{Value, json};
 
 use super::{FAST, count, is_banned};
@@ -132,7 +136,7 @@ fn bans_are_kept_only_if_the_settings_say_so() {
     // Bans that were there are kept once the configuration says so.
     let text =
         "interfaces = [\"eth0\"]\nkeep_bans = true\n[[limit]]\nname = \"one\"\nrate = \"1M/s\"\n";
-    let keeping = folder.write("limiter.toml", text);
+    let keeping = folder.write("limiter.toml", at_driver(text));
     let reloaded = hosts.run(&format!("reload eth0 --config {keeping}"));
     assert!(reloaded.contains("keep_bans off -> on"), "{reloaded}");
     assert_eq!(file.read()["bans"].as_array().unwrap().len(), 1);
@@ -149,7 +153,7 @@ fn bans_are_kept_only_if_the_settings_say_so() {
         .expect(0);
     assert_eq!(count(&hosts), 1);
     let text = text.replace("true", "false");
-    let other = folder.write("other.toml", text);
+    let other = folder.write("other.toml", at_driver(text));
     hosts.run(&format!("reload eth0 --config {other}"));
     assert_eq!(count(&hosts), 1);
     assert!(!file.0.exists());

@@ -15,7 +15,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use limiter_kernel::{Attachment, program::bans, sys::clock};
 use limiter_tests::{
     effort::repetitions,
-    files::Folder,
+    files::{Folder, at_driver},
     hosts::{CLIENT, Hosts, SERVER, on},
     need, need_kernel, number,
     traffic::{Traffic, udp},
@@ -186,7 +186,7 @@ fn bans_are_kept_by_every_change_of_the_settings() {
         }
         assert!(!is_banned(&hosts, "192.0.2.8"), "{expected}");
     };
-    let file = folder.write("limiter.toml", FULL);
+    let file = folder.write("limiter.toml", at_driver(FULL));
     for change in [
         "set eth0 --burst 900k".to_owned(),
         "allow add eth0 203.0.113.7".to_owned(),
@@ -229,7 +229,7 @@ fn full_maps_refuse_all_prefixes_of_a_command() {
     // Bans that have ended make room.
     hosts.run("ban eth0 192.0.2.1 192.0.2.2 192.0.2.3");
     assert!(is_banned(&hosts, "192.0.2.2"));
-    let file = folder.write("limiter.toml", FULL);
+    let file = folder.write("limiter.toml", at_driver(FULL));
     let reload = hosts.limiter(&format!("reload eth0 --config {file}"));
     reload.expect_error(1, &["max_bans is fixed at attach (3, 65536 wanted)"]);
 

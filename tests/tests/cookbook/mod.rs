@@ -14,6 +14,7 @@ use std::{
 use etherparse::PacketBuilder;
 use limiter_tests::{
     eventually,
+    files::at_driver,
     hosts::on,
     need_kernel,
     packet::Segment,
@@ -46,7 +47,9 @@ impl Setup {
         let setup = Self::prepare();
         let preset = setup.limiter(&format!("limiter preset {name} --interface eth0"));
         preset.expect(0);
-        setup.folder.write("limiter.toml", &preset.stdout);
+        setup
+            .folder
+            .write("limiter.toml", at_driver(&preset.stdout));
         let check = setup.limiter("limiter config check limiter.toml --strict");
         check.expect(0);
         setup
@@ -330,7 +333,7 @@ fn cookbook_commands_succeed_in_order() {
             let outcome = setup.limiter(line);
             outcome.expect(0);
             if !file.is_empty() {
-                setup.folder.write(file, &outcome.stdout);
+                setup.folder.write(file, at_driver(&outcome.stdout));
             }
         }
         if heading.is_empty() {

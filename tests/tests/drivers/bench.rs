@@ -129,11 +129,18 @@ impl<'d> Bench<'d> {
     /// Tries everything at one place. Returns the cells after its name.
     fn cells(&self, place: &str) -> [String; 3] {
         let foreseen = self.hosts.json(&format!("doctor {place} --json"))["mode"].clone();
-        self.hosts.run(&format!("attach {place} {LIMIT}"));
-        let status = self.status(place);
+        self.hosts
+            .run(&format!("attach {place} {LIMIT} --mode auto"));
+        let mut status = self.status(place);
         // The prediction may be `unknown`, but not wrong.
         let is_right = foreseen == status["mode"] || foreseen == "unknown";
         assert!(is_right, "{foreseen}, but {status:#}");
+        if status["mode"] == "tc" && !place.ends_with(":out") {
+            self.hosts.run(&format!("detach {place}"));
+            self.hosts
+                .run(&format!("attach {place} {LIMIT} --mode xdp"));
+            status = self.status(place);
+        }
         let mode = status["mode"].as_str().unwrap().to_owned();
         let [mut sees, mut tag] = self.exercise(place);
         if mode == "native" {

@@ -8,7 +8,7 @@ use limiter_tests::{
     command::{Arguments, Outcome, prepared},
     effort::repetitions,
     eventually,
-    files::Folder,
+    files::{Folder, at_driver},
     hosts::Hosts,
     objects::{Object, expect_gone},
     probe::{Probe, SENT},
@@ -122,8 +122,8 @@ impl Place {
         let files = Folder::new();
         Self {
             hosts: Hosts::new(),
-            old: files.write("old.toml", OLD),
-            new: files.write("new.toml", NEW),
+            old: files.write("old.toml", at_driver(OLD)),
+            new: files.write("new.toml", at_driver(NEW)),
             _files: files,
         }
     }

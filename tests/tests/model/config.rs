@@ -7,6 +7,7 @@ use std::{
 };
 
 use ipnet::IpNet;
+use limiter_tests::files::at_driver;
 
 pub type Prefixes = BTreeSet<IpNet>;
 
@@ -155,7 +156,7 @@ impl Config {
     }
 
     fn toml(&self) -> String {
-        let mut text = format!("max_sources = {}\n", self.max_sources);
+        let mut text = at_driver(format!("max_sources = {}\n", self.max_sources));
         if self.shadow {
             text.push_str("shadow = true\n");
         }

@@ -14,23 +14,23 @@ const STEPS: [(u32, &str); 36] = [
     (50, "rename $DEVICE $NAME"),
     (
         22,
-        "limiter attach $BARE --max-sources 256 --rate $RATE --burst $BURST",
+        "limiter attach $BARE --mode xdp --max-sources 256 --rate $RATE --burst $BURST",
     ),
     (
         8,
-        "limiter attach $BARE --max-sources 256 --rate $RATE --burst $BURST --allow $PREFIX --deny $PREFIX",
+        "limiter attach $BARE --mode xdp --max-sources 256 --rate $RATE --burst $BURST --allow $PREFIX --deny $PREFIX",
     ),
     (
         5,
-        "limiter attach $BARE --max-sources 256 --rate $RATE --burst $BURST --deny $PREFIX --shadow",
+        "limiter attach $BARE --mode xdp --max-sources 256 --rate $RATE --burst $BURST --deny $PREFIX --shadow",
     ),
     (
         3,
-        "limiter attach $BARE $OTHER --max-sources 256 --rate $RATE",
+        "limiter attach $BARE $OTHER --mode xdp --max-sources 256 --rate $RATE",
     ),
     (
         2,
-        "limiter attach $BARE --max-sources 256 --rate $RATE --burst 1kb",
+        "limiter attach $BARE --mode xdp --max-sources 256 --rate $RATE --burst 1kb",
     ),
     (12, "limiter attach $BARE --config $FILE"),
     (4, "limiter attach $BARE $OTHER --config $FILE"),

@@ -220,10 +220,10 @@ impl Installed {
         attached[0].clone()
     }
 
-    /// True if the kernel runs an XDP program on the interface. Does not use limiter's reports.
+    /// True if the kernel runs a program on the interface, which is a veth. Does not use limiter's reports.
     fn runs(&self) -> bool {
-        let link = self.container.done(&["ip", "link", "show", "eth0"]);
-        link.contains("prog/xdp")
+        let show = ["bpftool", "net", "show", "dev", "eth0"];
+        self.container.done(&show).contains("tcx/ingress")
     }
 
     /// The exporter's answer at its default address; empty if it does not run.

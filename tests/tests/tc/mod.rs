@@ -1,6 +1,7 @@
 //! In the network stack (tc), the same limits hold: exactly, in both directions, for packets without Ethernet headers, and
 //! for packets that offload has merged.
 
+mod auto;
 mod merged;
 mod wireguard;
 

@@ -14,7 +14,7 @@ use std::{
 use limiter_config::Direction;
 use limiter_tests::{
     eventually,
-    files::Folder,
+    files::{Folder, at_driver},
     hosts::{CLIENT, Hosts, on},
     need, need_kernel, need_program,
     packet::Segment,
@@ -193,7 +193,7 @@ fn drops_are_written_with_their_first_bytes_reason_and_limit() {
     need_kernel!();
     let since = SystemTime::now();
     let (hosts, folder) = (Hosts::new(), Folder::new());
-    let config = folder.write("limiter.toml", SEVERAL);
+    let config = folder.write("limiter.toml", at_driver(SEVERAL));
     hosts.run(&format!("attach eth0 --config {config}"));
     let traffic = Traffic::new(&hosts);
     let from = |source: &str, port| ends(&hosts, source.parse().unwrap(), port);

@@ -109,7 +109,10 @@ pub(super) fn driver(device: &Device, expected: Mode) -> Finding {
     const SLOWER: &str = "expect generic mode, which is several times slower";
     let name = device.driver.as_deref().unwrap_or("unnamed");
     if expected == Mode::Tc {
-        return ok(format!("{name}: does not matter in mode tc"));
+        return ok(match device.drawback {
+            Some(why) => format!("{name}: mode tc, because {why}"),
+            None => format!("{name}: does not matter in mode tc"),
+        });
     }
     let Some(features) = device.xdp else {
         return warning(

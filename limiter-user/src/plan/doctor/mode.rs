@@ -29,7 +29,8 @@ pub(super) fn program(device: &Device) -> Finding {
     }
 }
 
-/// The expected mode: native if the driver supports it and nothing known prevents it, and tc where XDP sees nothing.
+/// The expected mode: native if the driver supports it and nothing known prevents it, and tc where that is cheaper or XDP
+/// sees nothing.
 pub(super) fn expected(device: &Device) -> Mode {
     if let Ok(Some(XdpState { mode, .. })) = &device.own {
         return match mode {
@@ -45,6 +46,9 @@ pub(super) fn expected(device: &Device) -> Mode {
         return Mode::Unknown;
     }
     if !device.interface.ethernet || direction == Direction::Out {
+        return Mode::Tc;
+    }
+    if device.drawback.is_some() {
         return Mode::Tc;
     }
     match device.xdp {

@@ -48,6 +48,7 @@ fn card() -> Device {
         translates: false,
         has_fq: false,
         obstacle: None,
+        drawback: None,
         own: Ok(None),
     }
 }

@@ -1,7 +1,7 @@
 //! Changes the attachment again and again: reloads, lists, limits, resets.
 
 use super::{state::Soak, wire::Role};
-use limiter_tests::number;
+use limiter_tests::{files::at_driver, number};
 
 /// Tokens per second of the limit that never changes.
 pub const RATE: u32 = 50;
@@ -140,7 +140,7 @@ fn deny_through(soak: &Soak<'_>, besides: &str) {
     soak.limiter("deny add eth0 203.0.113.200");
     let before = passed();
     let text = DENY.to_owned() + &file(besides);
-    let file = soak.folder.write("limiter.toml", text);
+    let file = soak.folder.write("limiter.toml", at_driver(text));
     soak.limiter(&format!("reload eth0 --config {file}"));
     soak.sleep(soak.plan.pause);
     soak.limiter("deny list eth0");
