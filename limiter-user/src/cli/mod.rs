@@ -85,7 +85,8 @@ mod shared {
     };
     pub use ssh::{OwnSession, allow_first, own_session, warn_of_ban, warn_of_change};
     pub use values::{
-        DAY, MINUTE, SECOND, YEAR, address, count, duration, file_size, interface, is_interface, prefix,
+        DAY, MINUTE, SECOND, YEAR, address, count, duration, file_size, interface, is_interface,
+        prefix,
     };
 }
 mod typed {
