@@ -209,6 +209,8 @@ fn tab_shows_the_next_interface() {
     screen.press("q");
     screen.wait_for("status 0");
     hosts.run("attach lo --rate 5 --mode generic");
+    let printed = hosts.run("top all --once --json --interval 100ms");
+    assert_eq!(printed.lines().count(), 2, "{printed}");
     for arguments in ["", "lo"] {
         open(&screen, arguments);
         screen.wait_for("Tab next");
