@@ -263,3 +263,30 @@ fn colours_follow_the_option_and_the_variable() {
         screen.wait_for("status 0");
     }
 }
+
+#[test]
+fn last_of_many_sources_is_reached() {
+    need_kernel!();
+    need_program!("tmux");
+    let hosts = Hosts::new();
+    hosts.run("attach eth0 --rate 5 --burst 10 --new-sources 10k/s");
+    let sources = (0..700_u32).map(|number| std::net::Ipv4Addr::from(0xc612_0000 + number));
+    let frames = sources.map(|source| udp(&hosts, source.into(), 9));
+    let flood = Flood::start(&hosts, frames.collect(), Duration::from_millis(100));
+    eventually("all sources are in the table", || {
+        number(&hosts.status()["sources"]["tracked"]) >= 700
+    });
+    drop(flood);
+    let screen = Screen::open(&hosts.server, (80, 24));
+    open(&screen, "");
+    press(&screen, "S", "by PASS/s");
+    press(&screen, "S", "by SOURCE");
+    press(&screen, "End", "-700 of 700");
+    screen.wait("the last address", |screen| {
+        chosen(screen) == "198.18.2.187"
+    });
+    screen.press("Up");
+    screen.wait("the one before", |screen| chosen(screen) == "198.18.2.186");
+    screen.press("Home");
+    screen.wait("the first address", |screen| chosen(screen) == "198.18.0.0");
+}
