@@ -153,9 +153,9 @@ fn help_version_manual_and_completions_are_printed() {
         (&["--version"], env!("CARGO_PKG_VERSION")),
         (&["man"], ".TH limiter"),
         (&["man", "attach"], "max\\-sources"),
-        (&["completions", "bash"], "_limiter()"),
+        (&["completions", "bash"], "_clap_complete_limiter"),
         (&["completions", "zsh"], "#compdef limiter"),
-        (&["completions", "fish"], "complete -c limiter"),
+        (&["completions", "fish"], "--exclusive --command limiter"),
     ] {
         let outcome = limiter(arguments);
         outcome.expect(0);

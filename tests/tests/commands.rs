@@ -4,6 +4,7 @@ mod bench;
 mod chain;
 mod check_reset;
 mod command_line;
+mod completion;
 mod config_file;
 mod cookbook;
 mod crowdsec;

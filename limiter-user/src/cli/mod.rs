@@ -90,6 +90,7 @@ mod shared {
     };
 }
 mod typed {
+    pub mod complete;
     pub mod words;
 }
 
@@ -107,7 +108,7 @@ pub use other::preset::FILES as PRESETS;
 use other::{completions, deeds, helper, man, preset};
 use plan::{config, doctor, learn, replay};
 use shared::{descriptors, interfaces::OnOne, output};
-use typed::words;
+use typed::{complete, words};
 
 /// The version, and what this build lacks.
 const VERSION: &str = match cfg!(feature = "fleet") {
@@ -218,6 +219,11 @@ pub fn main() -> ExitCode {
         descriptors::raise();
         return finish(deeds::run());
     }
+    match complete::answer(definition) {
+        Ok(false) => {}
+        Ok(true) => return ExitCode::SUCCESS,
+        Err(error) => return output::wrong_command_line(error, definition()),
+    }
     let matches = words::parse(std::env::args_os().collect(), command);
     match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => {
@@ -277,7 +283,7 @@ async fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Config(verb) => config::run(verb).await,
         Verb::Agent(arguments) => agent::run(arguments).await,
         Verb::Preset(arguments) => preset::run(&arguments),
-        Verb::Completions(arguments) => completions::run(&arguments, definition()),
+        Verb::Completions(arguments) => completions::run(&arguments),
         Verb::Man(arguments) => man::run(&arguments, definition()),
     }
 }

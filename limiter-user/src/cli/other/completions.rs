@@ -1,17 +1,17 @@
-use clap::{Args, Command};
+use clap::Args;
 use clap_complete::Shell;
 
-use crate::cli::shared::write;
+use crate::cli::{shared::write, typed::complete::script};
 
-/// Print shell completions
+/// Print a shell's script for completion
+///
+/// Tab then offers what this host has: interfaces, limits, lists, bans. The script calls limiter, and belongs to its version.
 #[derive(Debug, Args)]
 pub struct Completions {
     /// The shell
     shell: Shell,
 }
 
-pub fn run(arguments: &Completions, mut command: Command) -> anyhow::Result<()> {
-    let mut text = Vec::new();
-    clap_complete::generate(arguments.shell, &mut command, "limiter", &mut text);
-    Ok(write(&String::from_utf8(text)?)?)
+pub fn run(arguments: &Completions) -> anyhow::Result<()> {
+    Ok(write(&script(&arguments.shell.to_string())?)?)
 }
