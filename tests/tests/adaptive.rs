@@ -189,7 +189,7 @@ fn rate_follows_a_server_and_recovers_without_the_process() {
     assert!((scale() - 0.4).abs() < 0.001);
     assert_eq!(Traffic::new(&hosts).passed("192.0.2.9", 20), 4);
     let shown = hosts.run("status eth0");
-    assert!(shown.contains("web: 40% of 1/h, burst 10"), "{shown}");
+    assert!(shown.contains("  web    40% of 1/h  10 "), "{shown}");
     assert!(!shown.contains("does not run"), "{shown}");
     hosts
         .limiter("adapt eth0")

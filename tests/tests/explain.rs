@@ -160,11 +160,8 @@ fn check_names_limits_lists_and_what_it_needs() {
     ] {
         assert_eq!(short(source, words), expected, "{source} {words}");
     }
-    Traffic::new(&hosts).send(&vec![
-        &frame(&hosts, "192.0.2.7", "--protocol udp --port 53")
-            [..];
-        2
-    ]);
+    let asked = frame(&hosts, "192.0.2.7", "--protocol udp --port 53");
+    Traffic::new(&hosts).send(&[&asked, &asked]);
     let text = hosts.run("check eth0 192.0.2.7 --protocol udp --port 53");
     for line in [
         "192.0.2.7 on eth0: udp to port 53\n",

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::course::Course;
 use crate::{
     observe::Interface,
-    show::units::{counted, grouped, whole},
+    show::units::{counted, whole, whole_packets},
 };
 
 /// The most sources that an event names.
@@ -111,7 +111,7 @@ impl Subject<'_> {
     }
 
     fn flood(&self, course: &Course) -> String {
-        let (drops, peak) = (&course.drops, grouped(course.peak as u64));
+        let (drops, peak) = (&course.drops, whole_packets(course.peak));
         let why = drops.reason().map(|reason| match drops.limit() {
             Some(limit) => format!(", {} {limit}", reason.text()),
             None => format!(", {}", reason.text()),

@@ -150,10 +150,10 @@ impl Packet {
     fn text(&self) -> String {
         let query = &self.query;
         let part = |word: &str, port: Option<u16>| port.map(|port| format!(" {word} {port}"));
-        let to = (query.to).map(|address| format!(" to {address}"));
+        let destination = (query.to).map(|address| format!(" to {address}"));
         let parts = [
             part("from port", query.from_port),
-            to,
+            destination,
             part("to port", query.port),
             (query.vlan).map(|vlan| format!(" in VLAN {vlan}")),
             (self.is_tcp()).then(|| format!(", {}", flag_names(self.flags()).join(","))),
@@ -208,12 +208,12 @@ impl Packet {
             IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
             IpAddr::V6(v6) => v6.octets(),
         };
-        let to = query.to.unwrap_or(query.source);
-        let packet = match (query.source, to) {
-            (IpAddr::V4(from), IpAddr::V4(to)) => {
-                PacketBuilder::ipv4(from.octets(), to.octets(), 64)
+        let destination = query.to.unwrap_or(query.source);
+        let packet = match (query.source, destination) {
+            (IpAddr::V4(from), IpAddr::V4(destination)) => {
+                PacketBuilder::ipv4(from.octets(), destination.octets(), 64)
             }
-            (from, to) => PacketBuilder::ipv6(octets(from), octets(to), 64),
+            (from, destination) => PacketBuilder::ipv6(octets(from), octets(destination), 64),
         };
         let [from_port, port] = [query.from_port, query.port].map(|port| port.unwrap_or(0));
         let mut bytes = Vec::new();

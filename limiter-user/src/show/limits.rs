@@ -4,7 +4,11 @@ use limiter_config::Settings;
 
 use crate::{
     observe::{Limit, Rates},
-    show::{page::Page, table, units::grouped},
+    show::{
+        page::Page,
+        table,
+        units::{grouped, whole_packets},
+    },
 };
 
 /// The columns of a limit, and what does not fit into columns.
@@ -36,7 +40,7 @@ pub fn add(page: &mut Page, limits: &[Limit]) {
     let rows = limits.iter().map(|limit| {
         let rate = |rate: fn(&Rates) -> f64| {
             let per_second = limit.rates.as_ref().map(rate);
-            per_second.map_or_else(String::new, |rate| grouped(rate.round() as u64))
+            per_second.map_or_else(String::new, whole_packets)
         };
         let figures = [
             grouped(limit.passed.packets),

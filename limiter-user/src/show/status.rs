@@ -11,7 +11,7 @@ use crate::{
     show::{
         limits,
         page::Page,
-        units::{ago, ahead, below, bits, bytes, counted, grouped, seconds},
+        units::{ago, ahead, below, bits, bytes, counted, grouped, seconds, whole_packets},
     },
 };
 
@@ -66,7 +66,7 @@ fn sums(verdicts: &Verdicts, figure: impl Fn(Count) -> String) -> String {
 /// The rates of packets and bits.
 fn rates(rates: &Rates) -> String {
     let rate = |rate: PerSecond, verdict: &str| {
-        let packets = grouped(rate.packets.round() as u64);
+        let packets = whole_packets(rate.packets);
         format!("{packets}/s {verdict} ({})", bits(rate.bits))
     };
     let by_shadow = match rates.would_drop {

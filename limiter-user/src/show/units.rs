@@ -39,6 +39,16 @@ pub fn seconds(value: f64) -> String {
     whole(value)
 }
 
+/// Formats a rate of packets in whole ones: `1234.4` as `1,234`.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "shown, not computed with; never negative"
+)]
+pub fn whole_packets(rate: f64) -> String {
+    grouped(rate.round() as u64)
+}
+
 /// Formats a time in its two largest units: one of 90,061 seconds as `1d 1h`.
 fn roughly(time: Duration) -> String {
     let text = format_duration(Duration::from_secs(time.as_secs())).to_string();
@@ -122,6 +132,10 @@ mod tests {
         assert_eq!(bytes(10 << 20), "10.00 MiB");
         assert_eq!(seconds(0.2), "0.2 s");
         assert_eq!(seconds(720.0), "12m");
+        assert_eq!(
+            [0.4, 1_234.4].map(whole_packets),
+            ["0".to_owned(), "1,234".to_owned()]
+        );
         assert_eq!(
             ["-", "0", "0.4", "10", "1,235"],
             [None, Some(0.0), Some(0.4), Some(9.99), Some(1234.6)].map(rate)[..]

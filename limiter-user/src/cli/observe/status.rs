@@ -49,7 +49,7 @@ impl Status {
         }
         let mut errors = Vec::new();
         for name in unique(&self.interfaces) {
-            match Attachment::open(&name).await {
+            match Attachment::open(name).await {
                 Ok(attachment) => each(attachment).await,
                 Err(error) if self.interfaces.len() == 1 => return Err(error.into()),
                 Err(error) => errors.push(error),
