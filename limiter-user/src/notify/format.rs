@@ -28,7 +28,7 @@ pub enum Format {
 /// The most characters of a message of Discord.
 const DISCORD: usize = 2_000;
 
-/// What is delivered: a body, its type, and further headers of the request.
+/// The delivered body, its type, and further headers of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Body {
     /// The body.
