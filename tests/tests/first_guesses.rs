@@ -154,6 +154,14 @@ fn message_lists_the_interfaces_if_several_are_attached() {
 fn interface_is_missing_where_limiter_is_not_attached() {
     need_kernel!();
     let hosts = Hosts::new();
+    for line in ["status", "bans"] {
+        let shown = hosts.run(line);
+        assert_eq!(
+            shown, "limiter is not attached to any interface\n",
+            "{line}"
+        );
+    }
+    assert_eq!(hosts.run("bans --json"), "");
     for (line, word) in [
         ("top", "IFACE"),
         ("reset --all", "IFACE"),

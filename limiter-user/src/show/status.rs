@@ -15,10 +15,13 @@ use crate::{
     },
 };
 
+/// The state without any attachment.
+pub const NONE: &str = "limiter is not attached to any interface\n";
+
 /// The state of all attachments. `width`: columns of the terminal; none: lines are not wrapped.
 pub fn status(status: &Status, width: Option<usize>) -> String {
     if status.interfaces.is_empty() {
-        return "limiter is not attached to any interface\n".to_owned();
+        return NONE.to_owned();
     }
     let interfaces = status.interfaces.iter();
     let interfaces: Vec<_> = interfaces.map(|shown| interface(shown, width)).collect();

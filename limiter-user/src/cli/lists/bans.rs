@@ -2,7 +2,7 @@ use clap::Args;
 use limiter_kernel::{Attachment, program::bans::origin};
 
 use crate::{
-    cli::shared::{answer, each, interface},
+    cli::shared::{answer, each, interface, is_all, print},
     observe::{self, BanOrder},
     show,
 };
@@ -30,6 +30,13 @@ pub struct Bans {
 }
 
 pub async fn run(arguments: Bans) -> anyhow::Result<()> {
+    // As `status` answers: no attachment is a state, and no failure.
+    if is_all(&arguments.interfaces) && is_none_attached().await? {
+        if !arguments.json {
+            print(show::status::NONE)?;
+        }
+        return Ok(());
+    }
     let list = async |interface: &str| {
         let mut bans = observe::Bans::new(&Attachment::open(interface).await?)?;
         match &arguments.origin {
@@ -41,4 +48,11 @@ pub async fn run(arguments: Bans) -> anyhow::Result<()> {
         answer(arguments.json, &bans, || show::bans::bans(&bans))
     };
     each(&arguments.interfaces, list).await
+}
+
+/// Returns true if there is no attachment, not even one in trouble.
+async fn is_none_attached() -> limiter_kernel::Result<bool> {
+    let mut is_there = false;
+    let errors = Attachment::visit_all(async |_| is_there = true).await?;
+    Ok(!is_there && errors.is_empty())
 }
