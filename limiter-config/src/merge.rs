@@ -43,10 +43,10 @@ impl Exempt {
 }
 
 /// The faster of two limits on new sources; `None` is no limit.
-fn larger(one: Option<NewSources>, other: Option<NewSources>) -> Option<NewSources> {
-    let (one, other) = (one?, other?);
-    let is_less = one.rate.compare(&other.rate) == Some(std::cmp::Ordering::Less);
-    Some(if is_less { other } else { one })
+fn larger(own: Option<NewSources>, other: Option<NewSources>) -> Option<NewSources> {
+    let (own, other) = (own?, other?);
+    let is_less = own.rate.compare(&other.rate) == Some(std::cmp::Ordering::Less);
+    Some(if is_less { other } else { own })
 }
 
 #[cfg(test)]
@@ -108,8 +108,8 @@ mod tests {
             let limit = |number| format!("[[limit]]\nname = \"{service}-{number}\"\nrate = 5\n");
             (0..20).map(limit).collect()
         };
-        let [one, other] = [1, 2].map(|service| settings(&limits(service)));
-        let why = one.with_service("other", other).expect_err("40 limits");
+        let [first, second] = [1, 2].map(|service| settings(&limits(service)));
+        let why = first.with_service("second", second).expect_err("40 limits");
         assert!(why.to_string().contains("at most 32"), "{why}");
     }
 }

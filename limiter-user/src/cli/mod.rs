@@ -68,7 +68,6 @@ mod shared {
     pub mod output;
     pub mod secrets;
     pub mod ssh;
-    mod tips;
     pub mod values;
 
     pub use captured::note_capture;
@@ -91,6 +90,7 @@ mod shared {
 }
 mod typed {
     pub mod complete;
+    pub mod tips;
     pub mod words;
 }
 
@@ -108,7 +108,7 @@ pub use other::preset::FILES as PRESETS;
 use other::{completions, deeds, helper, man, preset};
 use plan::{config, doctor, learn, replay};
 use shared::{descriptors, interfaces::OnOne, output};
-use typed::{complete, words};
+use typed::{complete, tips, words};
 
 /// The version, and what this build lacks.
 const VERSION: &str = match cfg!(feature = "fleet") {
@@ -222,7 +222,7 @@ pub fn main() -> ExitCode {
     match complete::answer(definition) {
         Ok(false) => {}
         Ok(true) => return ExitCode::SUCCESS,
-        Err(error) => return output::wrong_command_line(error, definition()),
+        Err(error) => return output::wrong_command_line(error, definition(), tips::add),
     }
     let matches = words::parse(std::env::args_os().collect(), command);
     match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
@@ -234,7 +234,7 @@ pub fn main() -> ExitCode {
             }
             finish(run(cli.verb))
         }
-        Err(error) => output::wrong_command_line(error, definition()),
+        Err(error) => output::wrong_command_line(error, definition(), tips::add),
     }
 }
 

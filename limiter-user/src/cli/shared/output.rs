@@ -10,7 +10,7 @@ use limiter_config::escape;
 
 use super::{
     at_once::{self, Text},
-    descriptors, secrets, tips,
+    descriptors, secrets,
 };
 
 /// A command line that is well-formed, but contradicts itself.
@@ -169,9 +169,13 @@ pub fn failure(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
 }
 
-/// Prints help, version and errors in clap's layout. Non-printing characters in a wrong word are escaped, and secrets
-/// hidden.
-pub fn wrong_command_line(mut error: clap::Error, command: clap::Command) -> ExitCode {
+/// Prints help, version and errors in clap's layout, with a tip of `add_tip`. Non-printing characters in a wrong word are
+/// escaped, and secrets hidden.
+pub fn wrong_command_line(
+    mut error: clap::Error,
+    command: clap::Command,
+    add_tip: impl FnOnce(&mut clap::Error),
+) -> ExitCode {
     use clap::error::{ContextKind, ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand};
 
     // A closed pipe is no failure.
@@ -180,7 +184,7 @@ pub fn wrong_command_line(mut error: clap::Error, command: clap::Command) -> Exi
     } else {
         // The advice to write an unknown option as a value is never useful.
         error.remove(ContextKind::Suggested);
-        tips::add(&mut error);
+        add_tip(&mut error);
         secrets::hide_value(&mut error, command);
         let text = secrets::hide(&error.render().to_string());
         let _ = io::stderr().write_all(escape(&text, |c| c == '\n').as_bytes());

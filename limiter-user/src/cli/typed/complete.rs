@@ -129,7 +129,7 @@ fn of_attachments(
         let is_named = |name: &&String| {
             words
                 .iter()
-                .any(|word| word.split(',').any(|one| one == *name))
+                .any(|word| word.split(',').any(|part| part == *name))
         };
         let named: Vec<_> = attached.iter().filter(is_named).collect();
         let wanted = match named.is_empty() {

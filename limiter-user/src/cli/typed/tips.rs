@@ -2,7 +2,7 @@
 
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 
-use super::is_interface;
+use crate::cli::shared::is_interface;
 
 /// Words, and the commands that do what they mean elsewhere.
 const TIPS: [(&str, &str); 17] = [
