@@ -39,14 +39,14 @@ pub const PASSWORD: &str = "geheim";
 /// A running server.
 #[derive(Debug)]
 pub struct Postgres<'h> {
-    setup: Setup<'h>,
+    pub(crate) setup: Setup<'h>,
     folder: TempDir,
     process: Option<Child>,
     /// The port that it listens on.
     pub port: u16,
 }
 
-/// The folder of the newest version's programs: Debian's, or one of PATH.
+/// The folder of the programs: one of PATH, or the one of Debian's newest version.
 fn programs() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
@@ -54,9 +54,9 @@ fn programs() -> Option<PathBuf> {
     let is_server = |folder: &PathBuf| folder.join("initdb").is_file();
     let mut folders: Vec<_> = debian.filter(is_server).collect();
     folders.sort();
-    folders
-        .pop()
-        .or_else(|| std::env::split_paths(&path).find(is_server))
+    std::env::split_paths(&path)
+        .find(is_server)
+        .or_else(|| folders.pop())
 }
 
 /// A program of the server, run as the user of the server.

@@ -48,7 +48,7 @@ pub struct Redis<'h> {
 /// True if a store can be started.
 pub fn is_there(test: &str) -> bool {
     let [server, twin] = names();
-    need::program(test, "redis-cli") && (in_path(server) || need::program(test, twin))
+    need::program(test, "redis-cli") && (in_path(&server) || need::program(test, &twin))
 }
 
 /// Returns from a test that needs a store if there is none.
@@ -61,16 +61,15 @@ macro_rules! need_redis {
     };
 }
 
-/// Environment variable: if set, the stores are those of Valkey. `cargo xtask test fleet_valkey` sets it.
-const VALKEY: &str = "LIMITER_VALKEY";
+/// Environment variable with the name of the store, by default `redis`: `valkey`, `redict`. `cargo xtask test
+/// fleet_valkey` and `cargo xtask stores` set it.
+const STORE: &str = "LIMITER_REDIS";
 
 /// Names of the server program: its own, and its name in a Debian package without a service. The name by which the
 /// program is called selects its function: to serve, or to check a file.
-fn names() -> [&'static str; 2] {
-    match std::env::var_os(VALKEY) {
-        Some(_) => ["valkey-server", "valkey-check-rdb"],
-        None => ["redis-server", "redis-check-rdb"],
-    }
+fn names() -> [String; 2] {
+    let store = std::env::var(STORE).unwrap_or_else(|_| "redis".to_owned());
+    ["server", "check-rdb"].map(|program| format!("{store}-{program}"))
 }
 
 fn in_path(name: &str) -> bool {
@@ -80,7 +79,7 @@ fn in_path(name: &str) -> bool {
 
 pub(crate) fn server() -> Command {
     let [server, twin] = names();
-    if in_path(server) {
+    if in_path(&server) {
         return Command::new(server);
     }
     let mut command = Command::new(twin);

@@ -74,6 +74,18 @@ impl Apt {
         Ok(names.map(str::to_owned).collect())
     }
 
+    /// The newest version of a package.
+    pub fn version(&self, package: &str) -> Result<String> {
+        let mut show = self.command("apt-cache");
+        let shown = output(show.args(["show", "--no-all-versions", package]))?;
+        let version = shown
+            .lines()
+            .find_map(|line| line.strip_prefix("Version: "));
+        version
+            .map(str::to_owned)
+            .with_context(|| format!("no version of {package}"))
+    }
+
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         for option in &self.0 {

@@ -122,6 +122,25 @@ pub fn run_named(
     Ok(code)
 }
 
+/// Runs suites of modules at once. Returns each test, and true if it passed, if need be when it ran again, alone.
+pub fn each_test(suites: &[Suite], prepare: Prepare) -> Result<Vec<(String, bool)>> {
+    let runner = Runner::new(prepare);
+    let reports = runner.run_all(suites.iter().collect(), LANES)?;
+    let mut tests = Vec::new();
+    for (suite, report) in reports {
+        tests.extend(report.good.into_iter().map(|test| (test, true)));
+        for test in report.failures {
+            // A program that ended early does not say which of its tests did not run.
+            let passed = match &test {
+                Some(_) => runner.run(suite, test.as_deref())?.is_success(),
+                None => false,
+            };
+            tests.push((test.unwrap_or_else(|| suite.name.clone()), passed));
+        }
+    }
+    Ok(tests)
+}
+
 fn is_among(suite: &Suite, names: &str) -> bool {
     names.split(' ').any(|name| suite.name == name)
 }

@@ -30,6 +30,7 @@ mod processors;
 mod record;
 mod run;
 mod rustc_wrapper;
+mod stores;
 mod suites;
 mod summary;
 mod test;
@@ -112,6 +113,14 @@ enum Verb {
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
+    /// Run the fleet's tests with stores and poolers of other Debian releases: some minutes for each
+    Stores {
+        /// Only those with one of these texts in their names; without texts, all
+        names: Vec<String>,
+        /// Write the results into the tables of this page
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
     /// Run the demonstration: two hosts, two floods, what gets through
     Demo(Rest),
     /// Build the static binary, and pack it as a tarball, .deb and .rpm
@@ -168,6 +177,7 @@ fn dispatch(verb: Verb) -> Result<ExitCode> {
         Verb::Fuzz { targets, seconds } => fuzz::run(&targets, seconds)?,
         Verb::Dist(options) => dist::run(&options)?,
         Verb::Mutations { names, out } => mutations::run(&names, out.as_deref())?,
+        Verb::Stores { names, out } => return stores::run(&names, out.as_deref()),
         Verb::Demo(Rest { args }) => return run::demo(&args),
         Verb::Bench(Rest { args }) => return run::bench(&args),
         Verb::Overload(Rest { args }) => return run::load("overload", &args),

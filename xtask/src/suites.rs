@@ -16,9 +16,16 @@ pub const KERNEL: &str = "kernel";
 pub const WITH_THE_COMMAND: &str = "sandbox";
 
 /// A module that runs once more, under another name, with an environment variable.
-const AGAIN: (&str, &str, &str) = ("fleet_store", "fleet_valkey", "LIMITER_VALKEY");
+const AGAIN: (&str, &str, Variable) = ("fleet_store", "fleet_valkey", (STORE, "valkey"));
+
+/// An environment variable and its value.
+type Variable = (&'static str, &'static str);
+
+/// The environment variable that tests of Redis read: the name of another store.
+pub const STORE: &str = "LIMITER_REDIS";
 
 /// A module, or a whole program. It has the tests that one process runs.
+#[derive(Clone)]
 pub struct Suite {
     program: Program,
     /// The name on command lines: of the module, of the program, or for unit tests of the package.
@@ -27,7 +34,7 @@ pub struct Suite {
     pub source: String,
     /// The names of the tests; none for a whole program.
     tests: Option<Vec<String>>,
-    variable: Option<&'static str>,
+    variable: Option<Variable>,
 }
 
 impl Suite {
@@ -97,13 +104,19 @@ impl Suite {
         }
     }
 
+    /// The suite with those of its tests for which `is_chosen` is true.
+    pub fn only(&self, is_chosen: impl Fn(&str) -> bool) -> Self {
+        let mut suite = self.clone();
+        let tests = suite.tests.iter_mut();
+        tests.for_each(|tests| tests.retain(|test| is_chosen(test)));
+        suite
+    }
+
     /// Adds the program to `command`, the start of a command line.
     pub fn complete(&self, command: &mut Command) {
         command.arg(&self.program.file);
         self.program.set_folder(command);
-        if let Some(variable) = self.variable {
-            command.env(variable, "1");
-        }
+        command.envs(self.variable);
     }
 
     /// Adds the arguments that select the tests of this suite: all, or those with `part` in their names.

@@ -11,6 +11,8 @@ pub struct Report {
     pub passed: usize,
     /// The names of failed tests; none for a program that ended in another way than by failed tests.
     pub failures: Vec<Option<String>>,
+    /// The tests that passed.
+    pub good: Vec<String>,
 }
 
 impl Report {
@@ -28,6 +30,7 @@ impl Report {
         Self {
             passed: printed.lines().filter_map(passed).sum(),
             failures,
+            good: printed.lines().filter_map(good_test).collect(),
         }
     }
 
@@ -38,7 +41,15 @@ impl Report {
 }
 
 fn failed_test(line: &str) -> Option<String> {
-    let name = line.strip_prefix("test ")?.strip_suffix(" ... FAILED")?;
+    ended_test(line, " ... FAILED")
+}
+
+fn good_test(line: &str) -> Option<String> {
+    ended_test(line, " ... ok")
+}
+
+fn ended_test(line: &str, outcome: &str) -> Option<String> {
+    let name = line.strip_prefix("test ")?.strip_suffix(outcome)?;
     // libtest adds this suffix to the names of tests that should panic, but does not accept it as part of a name.
     Some(name.trim_end_matches(" - should panic").to_owned())
 }
@@ -103,7 +114,10 @@ mod tests {
         let printed = "running 3 tests\ntest a ... ok\ntest b::c ... FAILED\n\
             test d - should panic ... FAILED\n\ntest result: FAILED. 1 passed; 2 failed; 0 ignored\n";
         let report = Report::of(exit(101), printed);
-        assert_eq!(report.passed, 1);
+        assert_eq!(
+            (report.passed, &report.good[..]),
+            (1, &["a".to_owned()][..])
+        );
         assert_eq!(
             report.failures,
             ["b::c", "d"].map(|test| Some(test.to_owned()))

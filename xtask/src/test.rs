@@ -107,7 +107,7 @@ fn nothing_skipped(strict: bool) -> bool {
 
 /// Installs the packages that some tests need. Without them, these tests are skipped and say so. That is an error only
 /// if all tests must run. Returns the folders in which tests look for programs.
-fn install_packages(needed: bool) -> Result<OsString> {
+pub fn install_packages(needed: bool) -> Result<OsString> {
     let own = env::var_os("PATH").unwrap_or_default();
     if !needed && !debian::can_install() {
         return Ok(own);

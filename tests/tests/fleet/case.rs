@@ -7,6 +7,7 @@ use limiter_tests::{
     eventually,
     fleet::{Agent, Bucket, Fleet, Load, STORE, Sent, Stream, source},
     number,
+    pooler::Pooler,
     redis::Setup,
 };
 use serde_json::Value;
@@ -49,6 +50,7 @@ pub fn limits_of(Bucket { rate, burst }: Bucket) -> String {
 pub struct Case<'f> {
     pub fleet: &'f Fleet,
     pub store: Server<'f>,
+    pooler: Option<Pooler>,
     pub agents: Vec<Agent>,
 }
 
@@ -87,6 +89,7 @@ impl<'f> Case<'f> {
         let agents = Vec::new();
         Self {
             fleet,
+            pooler: super::in_front(&store),
             store,
             agents,
         }
@@ -105,11 +108,12 @@ impl<'f> Case<'f> {
     /// Starts the agent of a host, with the name `host-N` in the store.
     pub fn agent(&self, host: usize) -> Agent {
         let name = format!("host-{host}");
-        Agent::start(
-            self.fleet.host(host),
-            &self.store.agent_url(),
-            &["--host", &name],
-        )
+        let store = self.store.agent_url();
+        let url = match &self.pooler {
+            Some(pooler) => pooler.url(&store, self.store.port),
+            None => store,
+        };
+        Agent::start(self.fleet.host(host), &url, &["--host", &name])
     }
 
     /// Sends packets of both sources. Returns when the agents have a ledger of the hot source.

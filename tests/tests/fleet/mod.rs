@@ -7,4 +7,9 @@ mod faults;
 mod shared;
 mod shared_lists;
 
-use limiter_tests::redis::Redis as Server;
+use limiter_tests::{pooler::Pooler, redis::Redis as Server};
+
+/// No pooler stands in front of Redis.
+fn in_front(_: &Server<'_>) -> Option<Pooler> {
+    None
+}

@@ -10,4 +10,4 @@ mod shared;
 #[path = "../fleet/shared_lists.rs"]
 mod shared_lists;
 
-use limiter_tests::postgres::Postgres as Server;
+use limiter_tests::{pooler::in_front, postgres::Postgres as Server};

@@ -4,7 +4,7 @@ use std::{thread, time::Duration};
 
 use limiter_fleet::store::Fault;
 use limiter_tests::{
-    pooler::{PGBOUNCER, PGPOOL, Pooler},
+    pooler::{self, Pooler},
     proxy::{Moment, Proxy},
 };
 
@@ -75,7 +75,7 @@ fn idle_session_that_the_server_ends_is_made_again() {
 /// one that can.
 #[test]
 fn pooler_whose_server_was_killed_is_used_again() {
-    for program in PGBOUNCER.into_iter().chain([PGPOOL]) {
+    for program in pooler::programs() {
         let test = format!(
             "pooler_whose_server_was_killed_is_used_again with {}",
             program.name
@@ -86,7 +86,11 @@ fn pooler_whose_server_was_killed_is_used_again() {
         let mut server = Server::start();
         let pooler = Pooler::start(&program, &server);
         let options = options(&pooler.url(&server.agent_url(), server.port));
-        let mut store = Some(try_connect(&options).unwrap());
+        let mut store = None;
+        limiter_tests::eventually("the pooler lets agents in", || {
+            store = try_connect(&options).ok();
+            store.is_some()
+        });
         let mut number = 0;
         let mut totals = |store: &mut Client| {
             number += 1;

@@ -1,5 +1,5 @@
 //! The fleet's store works on Redis, within its bounds, with few rights, and in spite of faults. With
-//! `LIMITER_VALKEY`, it works on Valkey.
+//! `LIMITER_REDIS=valkey`, it works on Valkey.
 
 mod access;
 mod bounds;
