@@ -126,7 +126,7 @@ fn shadow_and_mode_of_the_command_override_the_file() {
     assert_eq!(reloaded, "eth0: shadow on -> off\n");
     assert_eq!(hosts.status()["mode"], json!("generic"));
     hosts.run("detach eth0");
-    let file = folder.write("native.toml", &format!("mode = \"native\"\n{FILE}"));
+    let file = folder.write("native.toml", format!("mode = \"native\"\n{FILE}"));
     let attached = hosts.limiter(&["attach", "eth0", "--config", &file, "--mode", "generic"]);
     let words = "mode = \"native\" in the file: `limiter reload` will refuse it";
     assert!(attached.stderr.contains(words), "{attached:#?}");

@@ -129,8 +129,8 @@ impl Match {
     }
 
     /// Returns true if this names the list.
-    pub fn names(&self, list: &String) -> bool {
-        let list = Destination::List(list.clone());
+    pub fn names(&self, list: &str) -> bool {
+        let list = Destination::List(list.to_owned());
         let places = [&self.source, &self.unless, &self.destination];
         places.iter().any(|places| places.contains(&list))
     }

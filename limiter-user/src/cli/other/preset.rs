@@ -59,7 +59,7 @@ pub fn run(arguments: &Preset) -> anyhow::Result<()> {
 }
 
 /// A parser of a recipe's name.
-pub fn recipe() -> impl TypedValueParser<Value = Recipe> + Clone {
+pub fn recipe() -> impl TypedValueParser<Value = Recipe> {
     let named = |name: String| recipes().find(|recipe| recipe.name == name);
     PossibleValuesParser::new(recipes().map(|recipe| recipe.name))
         .try_map(move |name| named(name).ok_or("unknown preset"))

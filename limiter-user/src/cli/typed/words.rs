@@ -38,7 +38,7 @@ pub fn parse(
     let Verb { path, place, .. } = verb;
     if !verb.command.get_positionals().any(is_interfaces)
         || WITHOUT_ATTACHMENT.contains(&&*path[0])
-        || words.iter().any(|word| names_interface(word))
+        || words.iter().any(names_interface)
     {
         return Err(wrong);
     }
