@@ -67,7 +67,7 @@ print -r -- $text
 zpty -d shell
 "#;
 
-/// What a shell of root offers behind the beginning of a line.
+/// The words that a shell of root offers behind the beginning of a line.
 fn offered(hosts: &Hosts, folder: &Folder, shell: &str, line: &str) -> String {
     offered_to(0, hosts, folder, shell, line)
 }

@@ -1,4 +1,4 @@
-//! What an operator types first works, or the message has the command that does.
+//! The first guess of an operator works, or the message has the command that does.
 
 use limiter_tests::{command::Outcome, files::Folder, hosts::Hosts, need_kernel};
 

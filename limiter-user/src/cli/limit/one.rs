@@ -102,7 +102,7 @@ fn changed(settings: &Settings, arguments: &One) -> Result<Settings, Invalid> {
     Ok(new)
 }
 
-/// Sets what is given.
+/// Sets the given terms.
 fn apply(limit: &mut Limit, arguments: &One) {
     limit.rate = arguments.rate.unwrap_or(limit.rate);
     limit.burst = arguments.burst.or(limit.burst);

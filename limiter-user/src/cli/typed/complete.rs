@@ -95,7 +95,7 @@ fn words() -> Vec<String> {
     words.skip(1).collect()
 }
 
-/// What `work` finds, without trouble: a shell that completes has no place for messages.
+/// The result of `work`, or nothing: a shell that completes has no place for messages.
 fn found<T: Default>(work: impl Future<Output = Option<T>>) -> T {
     let runtime = Builder::new_current_thread().enable_all().build();
     let found = runtime.ok().and_then(|runtime| runtime.block_on(work));
