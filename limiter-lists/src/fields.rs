@@ -65,10 +65,11 @@ fn by_numbers(text: &str, fields: &[String]) -> Option<(Layout, Vec<usize>, Vec<
         found => found?,
     };
     let cells = cut(delimiter, first);
-    // A header has no digits where the rows have addresses.
-    let is_header = places
-        .iter()
-        .all(|place| !cells[*place].contains(|digit: char| digit.is_ascii_digit()));
+    // A header has no digits where the rows have addresses. Nor have some IPv6 addresses.
+    let is_name = |cell: &String| {
+        !cell.contains(|digit: char| digit.is_ascii_digit()) && address::read(cell).is_err()
+    };
+    let is_header = places.iter().all(|place| is_name(&cells[*place]));
     let columns = Columns::Addresses(places.clone());
     let mut layout = Layout::new(delimiter, columns, "the field is set");
     let cells = match is_header {

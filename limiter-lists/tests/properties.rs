@@ -60,6 +60,20 @@ fn lines(nets: &[IpNet], line: impl Fn(&IpNet, Range) -> String) -> String {
     })
 }
 
+/// Such a row could be a header by its letters.
+#[test]
+fn first_row_of_addresses_without_digits_is_read() {
+    let nets: [IpNet; 2] = ["fc::/16", "dead:beef::/32"].map(|net| net.parse().unwrap());
+    let ends = "fc::,fc:ffff:ffff:ffff:ffff:ffff:ffff:ffff\ndead:beef::,dead:beef:ffff:ffff:ffff:ffff:ffff:ffff\n";
+    let ranges = options(Some(Format::Ranges), &["1", "2"]);
+    assert_eq!(back(ends, &ranges), nets);
+    let single: [IpNet; 2] = ["fc::/128", "dead:beef::/128"].map(|net| net.parse().unwrap());
+    assert_eq!(
+        back("fc::;x\ndead:beef::;x\n", &options(None, &["1"])),
+        single
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -109,10 +109,12 @@ impl Hosts {
         outcome.stdout
     }
 
-    /// Attaches on the server, at the driver, with a configuration file of this text.
+    /// Attaches on the server with a configuration file of this text; to `eth0` at the driver.
     pub fn attach_file(&self, text: &str) {
         let file = tempfile::NamedTempFile::new().unwrap();
-        fs::write(file.path(), at_driver(text)).unwrap();
+        let is_wire = text.contains("\"eth0\"");
+        let text = if is_wire { &at_driver(text) } else { text };
+        fs::write(file.path(), text).unwrap();
         let path = file.path().to_str().unwrap();
         self.limiter(&["attach", "--config", path]).expect(0);
     }

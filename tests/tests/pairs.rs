@@ -141,7 +141,10 @@ fn check_names_the_missing_options() {
     );
     missing(
         &format!("192.0.2.7 {destination} --port 53 --protocol udp"),
-        &["  flows: not checked, because its key is flow: give --from-port too"],
+        &[
+            "  flows: not checked, because its key is flow: give --from-port too",
+            "  whether this packet passes is not known: give --from-port too",
+        ],
     );
     missing(&format!("192.0.2.7 {destination} --protocol icmp"), &[]);
     let wrong = hosts.limiter("check eth0 192.0.2.7 --to 2001:db8::1");

@@ -162,10 +162,10 @@ fn reload_of_an_unusable_or_missing_file_changes_nothing() {
     for (wrong, words) in [
         (
             format!("{text}brust = 3\n"),
-            &["line 6: ", "'burst'", "nothing was changed"][..],
+            &["line 7: ", "'burst'", "nothing was changed"][..],
         ),
-        (text.replace("1/h", "1/x"), &["line 4: ", "period"]),
-        (text.replace("[[limit]]", "[[limit"), &["line 1: "]),
+        (text.replace("1/h", "1/x"), &["line 5: ", "period"]),
+        (text.replace("[[limit]]", "[[limit"), &["line 2: "]),
         (String::new(), &["line 1: ", "nothing to limit"]),
         (small, &["eth0: ", "100b", "1522"]),
         (
@@ -178,7 +178,7 @@ fn reload_of_an_unusable_or_missing_file_changes_nothing() {
         ),
         (
             fixed("mode = \"generic\""),
-            &["fixed at attach", "auto, generic wanted"],
+            &["fixed at attach", "xdp, generic wanted"],
         ),
     ] {
         let refused = attached.reload(&wrong);

@@ -99,6 +99,12 @@ fn view_shows_a_flood_and_follows_its_keys() {
     screen.wait_for("status 0");
 }
 
+/// The rate in this column of a row.
+fn rate_in(row: Option<&str>, column: usize) -> Option<f64> {
+    let cell = row?.split_whitespace().nth(column)?;
+    cell.trim_end_matches("/s").replace(',', "").parse().ok()
+}
+
 #[test]
 fn spoofed_flood_is_named_on_the_first_screen() {
     need_kernel!();
@@ -121,8 +127,11 @@ fn spoofed_flood_is_named_on_the_first_screen() {
         let lines = screen.lines();
         let title = lines.iter().position(|line| line.starts_with("LIMIT "));
         let row = title.and_then(|title| lines.get(title + 1));
-        let over = row.and_then(|row| row.split_whitespace().nth(3));
-        over.is_some_and(|over| over.parse::<f64>().is_ok_and(|over| over < 100.0))
+        let over = rate_in(row.map(String::as_str), 3);
+        let refused = lines.iter().find(|line| line.contains("(spoofed?)"));
+        let refused = rate_in(refused.map(String::as_str), 3);
+        over.zip(refused)
+            .is_some_and(|(over, refused)| 4.0 * over < refused)
     });
     drop(flood);
 }

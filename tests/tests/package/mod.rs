@@ -13,11 +13,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use limiter_kernel::sys::bpf;
 use limiter_tests::{
     command::{Outcome, binary},
     container::Container,
     eventually,
-    hosts::{CLIENT, Hosts},
+    hosts::{CLIENT, Hosts, on},
     need, need_kernel, number,
     service::counter,
     traffic::Flood,
@@ -222,8 +223,9 @@ impl Installed {
 
     /// True if the kernel runs a program on the interface, which is a veth. Does not use limiter's reports.
     fn runs(&self) -> bool {
-        let show = ["bpftool", "net", "show", "dev", "eth0"];
-        self.container.done(&show).contains("tcx/ingress")
+        let server = &self.hosts.server;
+        let programs = on(server, || bpf::programs(server.index, bpf::BPF_TCX_INGRESS));
+        !programs.unwrap().is_empty()
     }
 
     /// The exporter's answer at its default address; empty if it does not run.

@@ -14,7 +14,7 @@ use limiter_tests::{
     command::{Arguments, Outcome, copy_binary},
     eventually,
     hosts::{Hosts, on},
-    need_kernel, need_program, number,
+    need, need_kernel, need_program, number,
     raw::Raw,
     screen::Screen,
     traffic::udp,
@@ -150,7 +150,8 @@ fn every_command_works_for_a_user_with_three_capabilities() {
     on(&hosts.server, || {
         delegate();
         let doctor = limiter.json("doctor eth0 --json");
-        assert_eq!(doctor["mode"], "native", "{doctor}");
+        let mode = if need::tcx() { "tc" } else { "native" };
+        assert_eq!(doctor["mode"], mode, "{doctor}");
         for command in [
             "attach eth0 --rate 10/h --burst 3",
             "set eth0 --rate 30/h",

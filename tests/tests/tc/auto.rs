@@ -33,7 +33,7 @@ fn auto_takes_the_network_stack_on_a_veth_unless_settings_need_xdp() {
     assert_eq!(expected["mode"], "tc", "{expected:#}");
     for (limit, mode) in [
         ("--rate 5", "tc"),
-        ("--rate 1M/s --burst 65558b", "tc"),
+        ("--rate 8mbit --burst 65558b", "tc"),
         // A merged packet would never be admitted.
         ("--rate 8kbit --burst 20000b", "native"),
     ] {
