@@ -125,7 +125,7 @@ fn link(interface: Interface, wanted: &Wanted) -> Result<(Record, Program, Link)
     if let Some(xdp) = interface.xdp {
         return Err(occupant::refusal(&interface, xdp));
     }
-    // Where the settings or the kernel need XDP, its modes follow.
+    // The modes of XDP follow if the settings or the kernel need them.
     if prefers_tc(&interface, wanted.settings.mode)?
         && let Ok(Ok(linked)) = in_mode(XdpMode::Tc, None)
     {

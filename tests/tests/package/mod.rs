@@ -420,6 +420,8 @@ fn late_network(host: &Installed) {
         "[Unit]\nWants=slow.service\n",
     );
     host.systemctl(&["stop", UNIT, "network-online.target"]);
+    // An attachment keeps its mode, and the proof needs XDP.
+    container.done(&["limiter", "detach", "eth0"]);
     host.systemctl(&["daemon-reload"]);
     host.systemctl(&["start", UNIT]);
     host.systemctl(&["start", "--no-block", ONLINE]);

@@ -39,7 +39,7 @@ fn auto_takes_the_network_stack_on_a_veth_unless_settings_need_xdp() {
     ] {
         hosts.run(&format!("attach eth0 {limit} --mode auto"));
         assert_eq!(hosts.status()["mode"], mode, "{limit}");
-        // What native mode costs: the other end sends without offload.
+        // Native mode costs this: the other end sends without offload.
         assert_eq!(has_offload(&hosts.client), mode == "tc", "{limit}");
         hosts.run("detach eth0");
     }
