@@ -112,7 +112,9 @@ impl Hosts {
     /// Attaches on the server with a configuration file of this text; to `eth0` at the driver.
     pub fn attach_file(&self, text: &str) {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let is_wire = text.contains("\"eth0\"");
+        let is_wire = ["\"eth0\"", "'eth0'"]
+            .iter()
+            .any(|name| text.contains(name));
         let text = if is_wire { &at_driver(text) } else { text };
         fs::write(file.path(), text).unwrap();
         let path = file.path().to_str().unwrap();
