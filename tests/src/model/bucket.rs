@@ -11,6 +11,10 @@ pub const TICKS: i128 = 256;
 /// back.
 pub(super) const SKEW: i128 = (1 << 20) * TICKS;
 
+/// The most by which a clock may be set back, in ticks (19 hours). A TAT further ahead is of a bucket that was idle for more
+/// than 1.14 years, and is full.
+pub(super) const BACK: i128 = 1 << 54;
+
 /// The stretch of the configured rate.
 pub const WHOLE: i128 = 1 << 16;
 

@@ -404,7 +404,9 @@ fn translators(settings: &Settings) -> Vec<Ipv6Net> {
     [well_known].into_iter().chain(named).collect()
 }
 
-/// The prefix of an address. Each neighbour has its own bucket, if the addresses are those of neighbours.
+/// The prefix of an address, of IPv6 its first address: the table keeps no length, so that 64:ff9b::/48 and the IPv4
+/// addresses 0.0.0.0/24 behind 64:ff9b::/96 share a bucket. Each neighbour has its own bucket, if the addresses are those of
+/// neighbours.
 fn prefix_of(address: IpAddr, bits: Bits, neighbours: bool) -> IpNet {
     let length = match address {
         IpAddr::V4(_) => bits.ipv4,
@@ -412,5 +414,8 @@ fn prefix_of(address: IpAddr, bits: Bits, neighbours: bool) -> IpNet {
         IpAddr::V6(_) => bits.ipv6,
     };
     let net = IpNet::new(address, length).expect("within the address");
-    net.trunc()
+    match net.network() {
+        IpAddr::V4(_) => net.trunc(),
+        first @ IpAddr::V6(_) => first.into(),
+    }
 }

@@ -4,7 +4,17 @@ use std::collections::HashMap;
 
 use limiter_config::{Limit, NewSources};
 
-use super::bucket::{Price, Quota, SKEW};
+use super::bucket::{BACK, Price, Quota, SKEW};
+
+/// The tick at which a bucket of this depth is full after the clock was set back, or after a long time; none if neither
+/// happened.
+fn corrected(full_at: i128, depth: i128, now: i128) -> Option<i128> {
+    match full_at - now - depth - SKEW {
+        beyond if beyond > BACK => Some(now),
+        beyond if beyond > 0 => Some(now + depth),
+        _ => None,
+    }
+}
 
 /// The limit as one CPU sees it.
 #[derive(Clone, Debug)]
@@ -122,20 +132,22 @@ impl NewSourceLimit {
         0
     }
 
-    /// Empties a bucket that is further ahead than a clock that never goes back allows.
+    /// Corrects a bucket that is further ahead than a clock that never goes back allows.
     fn correct(&mut self, limit: &str, now: i128) -> bool {
         let own_depth = self.own.map_or(0, |own| own.depth);
         let most = self.common.depth + own_depth;
-        if self.full_at - now > most + SKEW {
-            self.full_at = now + most;
+        if let Some(full_at) = corrected(self.full_at, most, now) {
+            self.full_at = full_at;
             return true;
         }
         let full_at = self.own_full_at.get(limit).copied().unwrap_or(self.begin);
-        if self.own.is_some() && full_at - now > own_depth + SKEW {
-            self.own_full_at.insert(limit.to_owned(), now + own_depth);
-            return true;
+        match corrected(full_at, own_depth, now) {
+            Some(full_at) if self.own.is_some() => {
+                self.own_full_at.insert(limit.to_owned(), full_at);
+                true
+            }
+            _ => false,
         }
-        false
     }
 
     fn try_to_lease(&mut self, limit: &str, now: i128) -> i128 {
