@@ -93,6 +93,9 @@ fn prefix(before: &str, length: &str) -> Result<Addresses, Reason> {
 
 /// The addresses of the network of an address, whose length or netmask is this.
 pub fn with_length(address: IpAddr, length: &str) -> Result<Addresses, Reason> {
+    if length.len() > 1 && length.starts_with('0') && is_number(length) {
+        return Err(Reason::LeadingZeros);
+    }
     let length = match (address, is_number(length)) {
         (_, true) => length.parse().ok(),
         (IpAddr::V4(_), false) => netmask(length),
@@ -225,6 +228,8 @@ mod tests {
             ("192.0.2.9-2001:db8::", Reason::WrongRange),
             ("010.1.2.3", Reason::LeadingZeros),
             ("010.1.2.0/24", Reason::LeadingZeros),
+            ("192.0.2.0/024", Reason::LeadingZeros),
+            ("0.0.0.0/000", Reason::LeadingZeros),
             ("192.000.002.007", Reason::LeadingZeros),
             ("192.0.2.7:80", Reason::Port),
             ("[2001:db8::7]:443", Reason::Port),
