@@ -13,7 +13,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 echo '{ "private": true, "type": "module" }' >package.json
-npm install --silent --no-audit --no-fund fast-cidr-tools@0.3.4 cidr-tools@11.3.2
+npm install fast-cidr-tools@0.3.4 cidr-tools@11.3.2 --silent --no-audit --no-fund
 cat >exclude.js <<'J'
 import { excludeCidr } from "cidr-tools";
 import { exclude } from "fast-cidr-tools";

@@ -36,7 +36,7 @@ C
 root/usr/sbin/haproxy -f haproxy.cfg >log 2>&1 &
 server=$!
 for _ in $(seq 50); do [ -S socket ] && break || sleep 0.1; done
-ask() { curl -sS --unix-socket socket "http://host/client" "$@"; }
+ask() { curl -sS --unix-socket socket "http://127.0.0.1/client" "$@"; }
 for _ in $(seq 10); do ask --request POST >/dev/null; done
 rate() {
   sleep "$1"

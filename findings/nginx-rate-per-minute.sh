@@ -42,7 +42,7 @@ grep -q 'nginx/1\.22\.1' version
 root/usr/sbin/nginx -c "$folder/nginx.conf" -p "$folder" &
 server=$!
 for _ in $(seq 50); do [ -S socket ] && break || sleep 0.1; done
-ask() { curl -sS -o /dev/null -w '%{http_code}' --unix-socket socket "http://host/$1"; }
+ask() { curl -sS -o /dev/null -w '%{http_code}' --unix-socket socket "http://127.0.0.1/$1"; }
 test "$(ask first) $(ask second)" = '200 200'
 sleep 60.5
 echo "after 60.5 s: $(ask first)" | tee seen

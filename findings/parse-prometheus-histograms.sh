@@ -13,7 +13,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 echo '{ "private": true, "type": "module" }' >package.json
-npm install --silent --no-audit --no-fund parse-prometheus-text-format@1.1.1 prom-client@15.1.3
+npm install parse-prometheus-text-format@1.1.1 prom-client@15.1.3 --silent --no-audit --no-fund
 cat >read.js <<'J'
 import parser from "parse-prometheus-text-format";
 import { Gauge, Histogram, register } from "prom-client";

@@ -14,7 +14,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 echo '{ "private": true, "type": "module" }' >package.json
-npm install --silent --no-audit --no-fund ratelimit-header-parser@0.1.0 express-rate-limit@8.7.5 express@5.3.0
+npm install ratelimit-header-parser@0.1.0 express-rate-limit@8.7.5 express@5.3.0 --silent --no-audit --no-fund
 cat >ask.js <<'J'
 import express from "express";
 import { rateLimit } from "express-rate-limit";

@@ -57,6 +57,12 @@ fn commands_with_too_few_descriptors_say_so_and_change_nothing() {
         ] {
             expect_refused(&limited(&hosts, [limit; 2], line));
         }
+        // The interface, which may be left out, cannot be found.
+        let lacking = limited(&hosts, [limit; 2], "set --rate 20/s");
+        lacking.expect_error(2, &["<IFACE>"]);
+        let long = "set a-name-that-is-longer-than-fifteen-bytes --rate 20/s";
+        let unknown = limited(&hosts, [limit; 2], long);
+        assert!(!unknown.stderr.contains("panicked"), "{unknown:#?}");
     }
     assert_eq!(hosts.status(), before);
 }

@@ -66,9 +66,15 @@ impl Drops {
         limit.map(|(name, _)| name.as_str())
     }
 
-    /// The sources with most of the drops, with the number of their packets.
+    /// The sources with most of the drops, with the number of their packets. Sources are read a moment after the sums:
+    /// none has more than all.
     pub fn sources(&self, count: usize) -> Vec<(&String, u64)> {
-        most(&self.by_source, count)
+        let mut sources = most(&self.by_source, count);
+        let all = self.packets();
+        for (_, packets) in &mut sources {
+            *packets = all.min(*packets);
+        }
+        sources
     }
 
     fn add(&mut self, other: &Self) {
@@ -215,6 +221,13 @@ mod tests {
         }
         assert_eq!(course.drops.by_source.len(), SOURCES);
         assert_eq!(course.drops.sources(1)[0].1, 9);
+    }
+
+    #[test]
+    fn no_source_has_more_drops_than_all() {
+        let mut late = drops(Reason::Limit, "dns", "192.0.2.7", 9);
+        late.by_source.insert("192.0.2.7".to_owned(), 10);
+        assert_eq!(late.sources(1)[0].1, 9);
     }
 
     #[test]

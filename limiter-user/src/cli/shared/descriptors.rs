@@ -4,6 +4,7 @@ use std::{fs::File, io};
 
 use anyhow::ensure;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use tokio::runtime::Builder;
 
 /// Descriptors that any command can do with, if it works on one attachment at a time. A trial has two programs with all
 /// their maps open.
@@ -30,6 +31,13 @@ pub fn check() -> anyhow::Result<()> {
         opened.len()
     );
     Ok(())
+}
+
+/// The result of `work` before a command line is read. None if too few descriptors are left: tokio panics without them.
+pub fn early<T>(work: impl Future<Output = T>) -> Option<T> {
+    check().ok()?;
+    let runtime = Builder::new_current_thread().enable_all().build().ok()?;
+    Some(runtime.block_on(work))
 }
 
 /// Number of threads that may work on one of `interfaces` attachments each. Besides its own, each holds the pins of all

@@ -14,9 +14,8 @@ pub use limiter_config::{
 };
 use limiter_kernel::sys::interface;
 use rustix::net::{self, AddressFamily, SocketType, netdevice};
-use tokio::runtime::Builder;
 
-use super::interfaces::ALL;
+use super::{descriptors, interfaces::ALL};
 
 /// Milliseconds of a second.
 pub const SECOND: u64 = 1_000;
@@ -52,8 +51,7 @@ fn real_name(name: &str) -> Option<String> {
     let (wanted, direction) = direction_of(name);
     let socket = net::socket(AddressFamily::INET, SocketType::DGRAM, None).ok()?;
     if wanted.len() > LONGEST {
-        let runtime = Builder::new_current_thread().enable_all().build().ok()?;
-        return Some(runtime.block_on(interface::real_name(name)));
+        return descriptors::early(interface::real_name(name));
     }
     let index = netdevice::name_to_index(&socket, wanted).ok()?;
     let found = netdevice::index_to_name(&socket, index).ok()?;

@@ -14,7 +14,8 @@ use limiter_kernel::{
     program::bans::text,
     sys::{clock, interface},
 };
-use tokio::runtime::Builder;
+
+use crate::cli::shared::descriptors;
 
 /// The variable by which a shell's script asks for candidates.
 const VARIABLE: &str = "LIMITER_COMPLETE";
@@ -97,9 +98,7 @@ fn words() -> Vec<String> {
 
 /// The result of `work`, or nothing: a shell that completes has no place for messages.
 fn found<T: Default>(work: impl Future<Output = Option<T>>) -> T {
-    let runtime = Builder::new_current_thread().enable_all().build();
-    let found = runtime.ok().and_then(|runtime| runtime.block_on(work));
-    found.unwrap_or_default()
+    descriptors::early(work).flatten().unwrap_or_default()
 }
 
 /// Interfaces, those with an attachment first.

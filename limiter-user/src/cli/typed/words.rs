@@ -5,9 +5,8 @@ use std::{ffi::OsString, net::IpAddr};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, error::ErrorKind};
 use limiter_kernel::Attachment;
-use tokio::runtime::Builder;
 
-use crate::cli::shared::{is_interface, prefix};
+use crate::cli::shared::{descriptors, is_interface, prefix};
 
 /// The value's name of arguments that are interfaces.
 const IFACE: &str = "IFACE";
@@ -228,7 +227,6 @@ fn in_order(mut words: Vec<OsString>, command: &Command) -> Vec<OsString> {
 
 /// The interfaces that limiter is attached to, as far as this user may know.
 fn attached() -> Vec<String> {
-    let runtime = Builder::new_current_thread().enable_all().build().ok();
-    let names = runtime.map(|runtime| runtime.block_on(Attachment::names()));
+    let names = descriptors::early(Attachment::names());
     names.and_then(Result::ok).unwrap_or_default()
 }
