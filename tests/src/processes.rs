@@ -1,6 +1,6 @@
 //! Reads properties of a process from the kernel.
 
-use std::fs;
+use std::{fs, path::PathBuf, sync::LazyLock};
 
 use nix::unistd::Pid;
 
@@ -47,6 +47,27 @@ pub fn is_running(process: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let state = stat.rsplit_once(") ").map(|(_, fields)| fields);
     state.is_some_and(|fields| !fields.starts_with(['Z', 'X']))
+}
+
+/// True if the kernel has worked on all packets that were sent. On a busy machine, its threads `ksoftirqd` take over what
+/// the sender's own call did not finish, and wait for a processor: then silence does not mean that nothing more comes.
+pub fn no_packet_waits() -> bool {
+    static THREADS: LazyLock<Vec<PathBuf>> = LazyLock::new(|| {
+        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let paths = processes.map(|process| process.path().join("stat"));
+        let is_its = |path: &PathBuf| {
+            fs::read_to_string(path).is_ok_and(|stat| stat.contains(" (ksoftirqd/"))
+        };
+        paths.filter(is_its).collect()
+    });
+    let stats = THREADS.iter().flat_map(fs::read_to_string);
+    let mut states = stats.filter_map(|stat| stat.rsplit_once(") ")?.1.chars().next());
+    !states.any(|state| state == 'R')
+}
+
+/// Waits until [`no_packet_waits`].
+pub fn packets_are_delivered() {
+    eventually("the kernel has worked on all packets", no_packet_waits);
 }
 
 /// The helper process of `limiter export`, `feed` or `notify`.

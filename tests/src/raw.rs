@@ -8,7 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::testbed::{Host, Namespace};
+use crate::{
+    processes::no_packet_waits,
+    testbed::{Host, Namespace},
+};
 use nix::{
     net::if_::if_nametoindex,
     sys::socket::{setsockopt, sockopt::RcvBufForce},
@@ -144,7 +147,12 @@ impl Raw {
                     frames.push(frame);
                     last = Instant::now();
                 }
-                None => std::thread::sleep(Duration::from_millis(1)),
+                None => {
+                    std::thread::sleep(Duration::from_millis(1));
+                    if last.elapsed() >= silence && !no_packet_waits() {
+                        last = Instant::now();
+                    }
+                }
             }
         }
         frames

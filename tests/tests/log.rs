@@ -302,11 +302,17 @@ fn log_keeps_buckets_and_leaves_the_program_as_it_was() {
 fn log_ends_by_itself_after_a_kill() {
     need_kernel!();
     let hosts = Hosts::new();
+    let began = Instant::now();
     hosts.run(ONE);
     let traffic = Traffic::new(&hosts);
     traffic.passed(SOURCE, 1);
-    let end = SystemTime::now() + Duration::from_secs(4);
-    let log = Watcher::log(&hosts, &["--level", "trace", "--for", "4s"]);
+    // On a busy machine, a command takes seconds.
+    let seconds = 4 + 10 * began.elapsed().as_secs();
+    let end = SystemTime::now() + Duration::from_secs(seconds);
+    let log = Watcher::log(
+        &hosts,
+        &["--level", "trace", "--for", &format!("{seconds}s")],
+    );
     let id = number(&hosts.status()["program_id"]);
     log.signal(Signal::SIGKILL);
     assert_eq!(log.wait().status, -1);

@@ -10,6 +10,7 @@ use nix::sys::socket::{setsockopt, sockopt::RcvBufForce};
 
 use crate::{
     hosts::{Hosts, on},
+    processes::packets_are_delivered,
     raw::Raw,
 };
 
@@ -58,6 +59,7 @@ impl Listeners {
     }
 
     fn received(&self) -> Arrived {
+        packets_are_delivered();
         let mut arrived = Arrived::new();
         let mut buffer = vec![0; 65_536];
         while let Ok((length, from)) = self.udp.recv_from(&mut buffer) {

@@ -12,6 +12,7 @@ use limiter_tests::{
     hosts::{CLIENT, Hosts, SERVER, on},
     need_kernel, number,
     packet::Segment,
+    processes::packets_are_delivered,
     raw::Raw,
 };
 
@@ -57,6 +58,7 @@ fn flood_in_the_five_tuple_of_a_connection_is_bounded() {
         assert_eq!(offer(&hosts, &own, 20), (0, 15), "{client}");
         assert_eq!(offer(&hosts, &other, 20), (0, 17), "{client}");
         assert_eq!(by_limit(&hosts), [[3, 17], [5, 15]]);
+        packets_are_delivered();
         receiver.set_read_timeout(Some(SILENCE)).unwrap();
         let received = (0..20)
             .filter(|_| receiver.recv(&mut [0; 16]).is_ok())

@@ -28,6 +28,7 @@ use limiter_tests::{
     hosts::{CLIENT, CLIENT_IPV6, Hosts, SERVER, SERVER_IPV6, on},
     need_kernel, number,
     packet::{Ends, Segment},
+    processes::packets_are_delivered,
     raw::Raw,
     testbed::Host,
 };
@@ -144,6 +145,7 @@ fn download_under_flood_loses_no_packet() {
         assert_eq!(received, DOWNLOAD, "{client}");
         frames.push(unknown);
         let arrived = behind.receive(SILENCE).into_iter();
+        assert_eq!(behind.lost(), 0, "the packet socket has room");
         let arrived = arrived.filter(|frame| frames.contains(frame)).count();
         only_the_flood_was_dropped(&hosts, client, (sent, arrived), since);
     }
@@ -243,6 +245,7 @@ fn listening_and_unconnected_sockets_are_limited() {
             hosts.run("reset eth0 --all");
             assert_eq!(offer(&hosts, &frame, 20), (0, 17), "{kind} to {server}");
         }
+        packets_are_delivered();
         udp.set_read_timeout(Some(SILENCE)).unwrap();
         let received = (0..20).filter(|_| udp.recv(&mut [0; 16]).is_ok()).count();
         assert_eq!(received, 3);

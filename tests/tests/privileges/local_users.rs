@@ -113,7 +113,7 @@ fn locks_of_another_user_delay_no_command() {
         own_pins("mode=1777");
         limiter(&ATTACH).expect(0);
         let mut lock = setpriv(OTHER_USER, "-all");
-        lock.args(["flock", "--no-fork", PINS, "sleep", "30"]);
+        lock.args(["flock", "--no-fork", PINS, "sleep", "120"]);
         let mut lock = lock.spawn().unwrap();
         eventually("bpffs is locked", || {
             fs::File::open(PINS).unwrap().try_lock().is_err()
@@ -132,7 +132,8 @@ fn locks_of_another_user_delay_no_command() {
         let spent = start.elapsed();
         lock.kill().unwrap();
         lock.wait().unwrap();
-        assert!(spent < Duration::from_secs(8), "{spent:?}");
+        // Far less than the lock lasts, also on a busy machine.
+        assert!(spent < Duration::from_secs(60), "{spent:?}");
     });
 }
 

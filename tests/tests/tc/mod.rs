@@ -22,6 +22,7 @@ use limiter_tests::{
     eventually,
     hosts::{CLIENT, Hosts, SERVER, on},
     need, need_kernel, number,
+    processes::packets_are_delivered,
     raw::Raw,
     settings,
     testbed::Host,
@@ -280,6 +281,7 @@ fn packets_without_ethernet_headers_are_limited_in_both_directions() {
                 .unwrap();
             (0..10).for_each(|_| tun.arrive(&packet));
         }
+        packets_are_delivered();
         let mut buffer = [0; 64];
         std::iter::from_fn(|| socket.recv(&mut buffer).ok()).count()
     });
