@@ -23,6 +23,7 @@ pub mod forms;
 pub mod fuzz;
 pub mod generations;
 pub mod hosts;
+pub mod interpreter;
 pub mod largest;
 pub mod model;
 pub mod need;

@@ -8,7 +8,9 @@ use std::{array, env, fs, os::fd::AsFd, path::Path, process::Command};
 use aya::programs::loaded_programs;
 use limiter_common::abi::CLOCK_KERNEL;
 use limiter_tests::{
+    cpus::pin_to,
     engine::constants,
+    interpreter::{self, Program},
     need, need_kernel, program_fact,
     scenario::{COUNTED, POLICY, VERDICTS, Verdict, counted},
     test_run::test_run,
@@ -115,6 +117,65 @@ fn valgrind(scenario: usize, verdict: usize) -> [u64; 2] {
     [value("Ir"), value("D1mr") + value("D1mw")]
 }
 
+/// The interpreter reads the program as this kernel has loaded it.
+#[test]
+fn interpreted_program_takes_the_recorded_instructions_and_cache_lines() {
+    need_kernel!();
+    if !need::program(
+        "interpreted_program_takes_the_recorded_instructions_and_cache_lines",
+        "bpftool",
+    ) {
+        return;
+    }
+    // The interpreter reads this processor's values.
+    pin_to(0);
+    let mut rows = Vec::new();
+    for (scenario, (name, _)) in COUNTED.iter().enumerate() {
+        let counted = VERDICTS.map(|verdict| interpreted(scenario, verdict));
+        let row = |index: usize| {
+            let figure = INTERPRETED[index];
+            (
+                format!("{figure}, Linux {} | {name}", linux()),
+                counted.map(|values| values[index]),
+            )
+        };
+        rows.extend([0, 1, 2].map(row));
+    }
+    rows.sort_by_key(|(name, _)| {
+        INTERPRETED
+            .iter()
+            .position(|figure| name.starts_with(figure))
+    });
+    let is_known = PAGE.contains(&format!("{}, Linux {}", INTERPRETED[0], linux()));
+    if is_known || env::var_os(WRITE).is_some() {
+        compare(&rows, [5, 2]);
+    }
+}
+
+/// The figures of an interpreted packet.
+const INTERPRETED: [&str; 3] = [
+    "interpreted instructions",
+    "lines of data of the program",
+    "lines of code of the program",
+];
+
+fn interpreted(scenario: usize, verdict: Verdict) -> [u64; 3] {
+    let (settings, mut frame) = counted(scenario, verdict);
+    let (config, prefixes) = constants(&settings, CLOCK_KERNEL);
+    let loaded = load(&config, Maps::New, ListMaps::New(&prefixes), false).unwrap();
+    // The first packet adds the source.
+    test_run(loaded.fd().unwrap().as_fd(), &mut frame, 0, 100).unwrap();
+    let id = program_fact(loaded.fd().unwrap(), "prog_id:").unwrap();
+    let counts = interpreter::count(&Program::loaded(id).unwrap(), &frame).unwrap();
+    let xdp_pass = 2;
+    assert_eq!(counts.verdict == xdp_pass, verdict == Verdict::Passed);
+    [
+        counts.native,
+        counts.data_lines as u64,
+        counts.code_lines as u64,
+    ]
+}
+
 #[test]
 fn program_takes_the_recorded_instructions() {
     need_kernel!();
@@ -170,10 +231,15 @@ fn program_takes_the_recorded_instructions() {
 
 /// The name of the figure with the size of a program in this kernel.
 fn size_here() -> String {
+    format!("size of the program, Linux {}", linux())
+}
+
+/// The version of the kernel, without the last part.
+fn linux() -> String {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut version = release.split('.');
     let mut part = || version.next().unwrap();
-    format!("size of the program, Linux {}.{}", part(), part())
+    format!("{}.{}", part(), part())
 }
 
 /// Nanoseconds of a packet, after packets that bring the program to its final state. The lowest of several runs has no

@@ -131,6 +131,8 @@ enum Verb {
     Overload(Rest),
     /// Run the benchmarks
     Bench(Rest),
+    /// Interpret the program on the counted packets, as root: instructions and cache lines, in seconds
+    Trace(Rest),
 }
 
 #[derive(Args)]
@@ -180,6 +182,7 @@ fn dispatch(verb: Verb) -> Result<ExitCode> {
         Verb::Stores { names, out } => return stores::run(&names, out.as_deref()),
         Verb::Demo(Rest { args }) => return run::demo(&args),
         Verb::Bench(Rest { args }) => return run::bench(&args),
+        Verb::Trace(Rest { args }) => return run::trace(&args),
         Verb::Overload(Rest { args }) => return run::load("overload", &args),
         Verb::Soak(Rest { args }) => return run::load("soak", &args),
     }

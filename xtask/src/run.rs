@@ -1,4 +1,4 @@
-//! `cargo xtask demo`, `bench`, `overload` and `soak`: build programs and run them.
+//! `cargo xtask demo`, `bench`, `trace`, `overload` and `soak`: build programs and run them.
 
 use std::{
     ffi::OsString,
@@ -27,6 +27,14 @@ pub fn demo(args: &[OsString]) -> Result<ExitCode> {
         demo.args(args)
             .env("LIMITER_BINARY", folder.join("limiter")),
     )
+}
+
+/// Builds `trace` as the tests do, and runs it.
+pub fn trace(args: &[OsString]) -> Result<ExitCode> {
+    install("bpftool", "trace");
+    run(cargo().args(["build", "--locked", "--bin", "trace"]))?;
+    let program = paths::target().join("debug/trace");
+    exit_code(Command::new(program).args(args))
 }
 
 /// Runs the benchmark. Without all packages, it leaves subjects out and says so.
