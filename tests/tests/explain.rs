@@ -179,3 +179,48 @@ fn check_names_limits_lists_and_what_it_needs() {
         .limiter("check eth0 192.0.2.7 --flags syn")
         .expect_error(2, &["--protocol"]);
 }
+
+/// Bans and the deny list also drop packets of the host's own connections: `check` does not promise that these pass.
+#[test]
+fn check_of_a_banned_source_needs_no_port_and_promises_no_exemption() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.run("attach eth0 --rate 1k/s --exempt established --deny 203.0.113.0/24");
+    hosts.run("limit eth0 web --rate 100/s --port 80");
+    hosts.run("ban eth0 198.51.100.7");
+    let own = "own connections pass uncharged";
+    for (source, reason) in [("198.51.100.7", "ban"), ("203.0.113.7", "deny")] {
+        for words in ["--protocol tcp --port 80", "--protocol tcp"] {
+            let found = explained(&hosts, source, words);
+            assert_eq!(found["passes"], false, "{found}");
+            assert_eq!(found["reason"], reason, "{found}");
+            assert_eq!(found["exempts_established"], false, "{found}");
+            let text = hosts.run(&format!("check eth0 {source} {words}"));
+            assert!(!text.contains(own), "{text}");
+        }
+    }
+    let text = hosts.run("check eth0 198.51.100.7");
+    let all =
+        "its packets are dropped while the ban lasts, also those of the host's own connections";
+    assert!(text.contains(all), "{text}");
+    let text = hosts.run("check eth0 192.0.2.7 --protocol tcp --port 80");
+    assert!(text.contains(own), "{text}");
+}
+
+#[test]
+fn option_that_selects_nothing_is_noted() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.run("attach eth0 --rate 1k/s");
+    let note = "no limit's key has --port: add --protocol";
+    let told = |line: &str| {
+        let outcome = hosts.limiter(line);
+        outcome.expect(0);
+        outcome.stderr.contains(note)
+    };
+    assert!(told("check eth0 192.0.2.7 --port 22"));
+    assert!(!told("check eth0 192.0.2.7"));
+    assert!(!told("check eth0 192.0.2.7 --port 22 --protocol tcp"));
+    hosts.run("limit eth0 ports --rate 5/s --key /32,/64,destination_port");
+    assert!(!told("check eth0 192.0.2.7 --port 22"));
+}

@@ -6,7 +6,10 @@ use std::{collections::BTreeMap, net::IpAddr};
 use anyhow::Result;
 use etherparse::{IpNumber, PacketBuilder};
 use ipnet::IpNet;
-use limiter_common::{abi::rules::ON_BAN, policy::verdict::Reason};
+use limiter_common::{
+    abi::rules::ON_BAN,
+    policy::{of_lists, verdict::Reason},
+};
 use limiter_config::{
     Limit, Match, Protocol,
     lists::THROTTLED,
@@ -40,10 +43,17 @@ pub struct Packet {
 pub fn explain(attachment: &Attachment, packet: &Packet) -> Result<ExplainedPacket> {
     let record = &attachment.record;
     let limits = record.with_slots();
+    let listed = listed(attachment, packet.query.source, clock::now()?)?;
+    // Lists and bans decide before limits and exemptions.
+    let meets_limits = of_lists(listed.lists).is_none();
+    let exempt = record.settings.exempt.established && packet.protocol.has_ports();
     let mut explained = ExplainedPacket {
         packet: packet.text(),
-        exempts_established: record.settings.exempt.established && packet.protocol.has_ports(),
-        missing: packet.missing_in(limits.iter().map(|(limit, _)| limit)),
+        exempts_established: exempt && meets_limits,
+        missing: match meets_limits {
+            true => packet.missing_in(limits.iter().map(|(limit, _)| limit)),
+            false => Vec::new(),
+        },
         ..ExplainedPacket::default()
     };
     if !explained.missing.is_empty() {

@@ -3,7 +3,7 @@
 use limiter_common::policy::verdict::Reason;
 
 use crate::{
-    observe::{Check, CheckedLimit, ExplainedPacket, OnList},
+    observe::{Check, CheckedLimit, ExplainedPacket, OnList, check::BAN},
     show::{
         bans,
         units::{grouped, seconds},
@@ -25,6 +25,9 @@ pub fn check(check: &Check) -> String {
         let (since, dropped) = (bans::since(ban), grouped(ban.dropped_packets));
         text += &format!("  {} banned {since}{shadow}\n", ban.prefix);
         text += &format!("    {dropped} dropped by it\n");
+        if check.listed == Some(BAN) && !check.shadow {
+            text += "    its packets are dropped while the ban lasts, also those of the host's own connections\n";
+        }
     }
     for on_list in &check.lists {
         text.push_str(&format!("  {}\n", list_line(on_list, check)));

@@ -4,12 +4,12 @@ use std::{
 };
 
 use clap::Args;
-use limiter_config::matches::TcpFlags;
+use limiter_config::{Direction, Parts, matches::TcpFlags};
 use limiter_kernel::Attachment;
 
 use crate::{
     ask,
-    cli::shared::{OnOne, address, answer, each},
+    cli::shared::{OnOne, address, answer, each, note},
     observe::{self, OnList, Query, source},
     plan::explain::{Packet, explain},
     show,
@@ -58,10 +58,47 @@ async fn check_on(
 ) -> anyhow::Result<()> {
     let attachment = Attachment::open(interface).await?;
     let mut check = observe::check::check(&attachment, query)?;
+    if packet.is_none() {
+        note_unused(query, &attachment);
+    }
     let explained = packet.map(|packet| explain(&attachment, &packet));
     check.packet = explained.transpose()?;
     add_hosts(&mut check).await;
     answer(json, &check, || show::check::check(&check))
+}
+
+/// Says which options change nothing: without --protocol, ports and the destination only select buckets.
+fn note_unused(query: &Query, attachment: &Attachment) {
+    let keys = || {
+        let limits = attachment.record.settings.limits.iter();
+        limits.map(|limit| &limit.key)
+    };
+    let by_port = keys().any(|key| key.by_port || key.parts == Parts::Flow);
+    let by_flow = keys().any(|key| key.parts == Parts::Flow);
+    let by_destination = keys().any(|key| !key.is_by_source());
+    let unused = [
+        ("--port", query.port.is_some() && !by_port),
+        ("--from-port", query.from_port.is_some() && !by_flow),
+        (
+            "--to",
+            query.to.is_some()
+                && !by_destination
+                && attachment.record.settings.direction == Direction::In,
+        ),
+        (
+            "--vlan",
+            query.vlan.is_some() && !keys().any(|key| key.by_vlan),
+        ),
+    ];
+    let unused = unused.into_iter().filter(|(_, is_unused)| *is_unused);
+    let unused: Vec<_> = unused.map(|(option, _)| option).collect();
+    if !unused.is_empty() {
+        note(&format!(
+            "{}: no limit's key has {}: add --protocol, as in --protocol tcp, to learn whether such a packet passes",
+            attachment.interface.name,
+            unused.join(", ")
+        ));
+    }
 }
 
 /// Adds the host of the fleet that has put a prefix on a list, and the time. Without the agent both are unknown.
