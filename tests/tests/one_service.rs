@@ -85,8 +85,7 @@ fn limit_is_added_changed_and_removed_beside_others() {
 fn presets_are_merged_in_shadow_without_their_examples() {
     need_kernel!();
     let hosts = Hosts::new();
-    let line =
-        "attach eth0 --preset web --preset ssh --preset dns-server --shadow --allow 198.51.100.9";
+    let line = "attach eth0 --preset web,ssh --preset dns-server --shadow --allow 198.51.100.9";
     let outcome = hosts.limiter(line);
     outcome.expect(0);
     let words = "limiter tier add IFACE resolvers CIDR";

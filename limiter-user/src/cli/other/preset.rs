@@ -9,7 +9,7 @@ use clap::{
 };
 use limiter_config::{Invalid, Prefixes, Settings, file, names::interface};
 
-use crate::cli::shared::{print, write};
+use crate::cli::shared::{note, print, write};
 
 const COOKBOOK: &str = include_str!("../../../../docs/cookbook.md");
 
@@ -35,9 +35,9 @@ Prefixes under [lists] are examples: replace them.";
 #[derive(Debug, Args)]
 pub struct Preset {
     /// Name of a preset, as in web; without it, list all
-    #[arg(value_name = "NAME", requires = "interfaces", value_parser = recipe(), hide_possible_values = true)]
+    #[arg(value_name = "NAME", value_parser = recipe(), hide_possible_values = true)]
     recipe: Option<Recipe>,
-    /// Interface that the file is for; several as in eth0,eth1
+    /// Interface that the file is for; several as in eth0,eth1. Default: eth0
     #[arg(short = 'i', long = "interface", value_name = "IFACE", requires = "recipe", value_delimiter = ',', value_parser = interface)]
     interfaces: Vec<String>,
 }
@@ -52,10 +52,15 @@ pub struct Recipe {
 }
 
 pub fn run(arguments: &Preset) -> anyhow::Result<()> {
-    Ok(match &arguments.recipe {
-        Some(recipe) => write(&preset(recipe, &arguments.interfaces)),
-        None => print(&list()),
-    }?)
+    let Some(recipe) = &arguments.recipe else {
+        return Ok(print(&list())?);
+    };
+    let mut interfaces = arguments.interfaces.clone();
+    if interfaces.is_empty() {
+        note("this file is for eth0: for another interface write --interface IFACE");
+        interfaces.push("eth0".to_owned());
+    }
+    Ok(write(&preset(recipe, &interfaces))?)
 }
 
 /// A parser of a recipe's name.

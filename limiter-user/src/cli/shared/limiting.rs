@@ -21,9 +21,9 @@ pub struct Limiting {
     /// Configuration file, instead of these options; - for standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = names_without(&["shadow"]))]
     pub config: Option<PathBuf>,
-    /// Limits of a preset (`limiter preset` lists them), instead of these options; may be given several times. The example
+    /// Limits of a preset (`limiter preset` lists them), instead of these options; several as in web,ssh. The example
     /// prefixes of its lists are left out
-    #[arg(long = "preset", id = "preset", value_name = "NAME", value_parser = recipe(), hide_possible_values = true,
+    #[arg(long = "preset", id = "preset", value_name = "NAME", value_delimiter = ',', value_parser = recipe(), hide_possible_values = true,
           conflicts_with_all = names_without(&["shadow", "allow", "deny"]), conflicts_with = "config")]
     pub presets: Vec<Recipe>,
 }
