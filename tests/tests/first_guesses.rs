@@ -3,7 +3,7 @@
 use limiter_tests::{command::Outcome, files::Folder, hosts::Hosts, need_kernel};
 
 /// Command lines on a host with limiter on `eth0` alone, and a word of the output. All succeed.
-const WORK: &str = r"
+const WORK: &str = r#"
 status => eth0
 status eth0 => eth0
 eth0 status => eth0
@@ -40,7 +40,8 @@ reset --all => eth0
 reload => eth0
 keep => not on trial
 config show => rate
-";
+preset web => interfaces = ["eth0"]
+"#;
 
 /// Command lines of a mistake that limiter does not guess around, and words of the message.
 const TIPS: &str = r"
@@ -71,6 +72,25 @@ attach --rate 5 => IFACE
 detach => limiter is attached to eth0: write the interface, as in `limiter detach eth0`
 detach --strict => `limiter detach eth0 ...`
 export -i eth0 => '-i'
+attach eth7 => --preset web
+attach eth0 --dry-run => limiter doctor IFACE
+attach eth0 --pps 100 => --rate 1k/s
+set rate 500 => --rate 500/s
+set eth0 --no-shadow => --shadow off
+set --rate 500 --try => --try 2m
+limit => limiter status IFACE
+limit all remove => --remove
+limit dns --udp --port 53 => --protocol udp
+presets => limiter preset
+shadow off => --shadow off
+undo => limiter keep IFACE --revert
+why 192.0.2.7 => limiter check IFACE ADDRESS
+check 192.0.2.7 443 => --protocol tcp --port 443
+bans 192.0.2.7 => limiter check IFACE ADDRESS
+ban 192.0.2.7 1h => '1h' is not a prefix | --for 1h
+ban 192.0.2.7 --duration 1h => --for 1h
+ban list => limiter bans IFACE
+unban all => limiter unban IFACE --all
 ";
 
 const FILE: &str = r#"
@@ -127,6 +147,35 @@ fn wrong_guesses_get_the_command_that_works_and_change_nothing() {
     assert_eq!(status["bans"]["by_origin"], serde_json::json!({}));
 }
 
+/// A word that is wrong gets its own message, not one about the interface that may be left out.
+#[test]
+fn interface_that_may_be_left_out_hides_no_other_mistake() {
+    need_kernel!();
+    let folder = Folder::new();
+    let hosts = attached(&folder);
+    for (line, word, misleading) in [
+        (
+            "ban 0.0.0.0/0",
+            "too much of the Internet to ban",
+            "interface",
+        ),
+        (
+            "ban evil.example",
+            "'evil.example' is not a prefix",
+            "required",
+        ),
+        ("check 192.0.2.0/24", "'192.0.2.0/24'", "interface"),
+        ("check 192.0.2.7:80", "'192.0.2.7:80'", "interface"),
+        ("top -n 5", "--once", "  <IFACE>"),
+        ("set --rate 0", "a rate of 0", "required"),
+        ("reset", "ADDRESS", "  <IFACE>"),
+    ] {
+        let outcome = hosts.limiter(line);
+        outcome.expect_error(2, &[word]);
+        assert!(!outcome.stderr.contains(misleading), "{outcome:#?}");
+    }
+}
+
 #[test]
 fn message_lists_the_interfaces_if_several_are_attached() {
     need_kernel!();
@@ -151,7 +200,7 @@ fn message_lists_the_interfaces_if_several_are_attached() {
 
 /// Without an attachment, the command line is wrong as it stands.
 #[test]
-fn interface_is_missing_where_limiter_is_not_attached() {
+fn message_says_that_limiter_is_not_attached() {
     need_kernel!();
     let hosts = Hosts::new();
     for line in ["status", "bans"] {
@@ -162,12 +211,20 @@ fn interface_is_missing_where_limiter_is_not_attached() {
         );
     }
     assert_eq!(hosts.run("bans --json"), "");
-    for (line, word) in [
-        ("top", "IFACE"),
-        ("reset --all", "IFACE"),
-        ("check 192.0.2.7", "is an address"),
-        ("detach", "IFACE"),
+    for line in [
+        "top",
+        "reset --all",
+        "check 192.0.2.7",
+        "ban 192.0.2.7",
+        "set --rate 5",
+        "keep",
+        "detach",
     ] {
-        hosts.limiter(line).expect_error(2, &[word]);
+        let words = [
+            "limiter is not attached to any interface",
+            "limiter attach IFACE --rate",
+        ];
+        hosts.limiter(line).expect_error(2, &words);
     }
+    hosts.limiter("ban evil.example").expect_error(2, &["CIDR"]);
 }

@@ -90,11 +90,12 @@ mod shared {
 }
 mod typed {
     pub mod complete;
+    pub mod operands;
     pub mod tips;
     pub mod words;
 }
 
-use std::{fmt::Write, process::ExitCode};
+use std::{ffi::OsString, fmt::Write, process::ExitCode};
 
 use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use tokio::runtime::Builder;
@@ -222,9 +223,10 @@ pub fn main() -> ExitCode {
     match complete::answer(definition) {
         Ok(false) => {}
         Ok(true) => return ExitCode::SUCCESS,
-        Err(error) => return output::wrong_command_line(error, definition(), tips::add),
+        Err(error) => return wrong(error, &[]),
     }
-    let matches = words::parse(std::env::args_os().collect(), command);
+    let given: Vec<_> = std::env::args_os().collect();
+    let matches = words::parse(given.clone(), command);
     match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => {
             output::be_strict(cli.strict);
@@ -234,8 +236,16 @@ pub fn main() -> ExitCode {
             }
             finish(run(cli.verb))
         }
-        Err(error) => output::wrong_command_line(error, definition(), tips::add),
+        Err(error) => wrong(error, &given),
     }
+}
+
+/// Reports a wrong command line, with a tip about the verb that it has.
+fn wrong(error: clap::Error, given: &[OsString]) -> ExitCode {
+    let verb = words::verb(given, &definition());
+    output::wrong_command_line(error, definition(), |error| {
+        tips::add(error, verb.as_deref())
+    })
 }
 
 fn finish(work: impl Future<Output = anyhow::Result<()>>) -> ExitCode {

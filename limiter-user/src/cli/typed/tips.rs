@@ -2,10 +2,11 @@
 
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 
+use super::operands;
 use crate::cli::shared::is_interface;
 
 /// Words, and the commands that do what they mean elsewhere.
-const TIPS: [(&str, &str); 17] = [
+const TIPS: [(&str, &str); 24] = [
     (
         "list ls",
         "`limiter status` lists the attachments, `limiter bans` the bans, and `limiter deny list IFACE` the deny list",
@@ -68,14 +69,46 @@ const TIPS: [(&str, &str); 17] = [
         "`limiter config show IFACE` prints the settings in force, as a configuration file",
     ),
     (
+        "presets recipe recipes profile profiles template templates",
+        "`limiter preset` lists files for services and attacks, and `limiter attach IFACE --preset web` limits by one",
+    ),
+    (
+        "why explain whois who find lookup query search",
+        "`limiter check IFACE ADDRESS` shows the ban, the lists and the limits of a source",
+    ),
+    (
+        "shadow enforce pause suspend resume",
+        "`limiter set IFACE --shadow on` drops nothing any more, and `limiter set IFACE --shadow off` drops again",
+    ),
+    (
+        "undo revert rollback restore",
+        "`limiter keep IFACE --revert` undoes a change on trial, and `limiter reload IFACE` returns to the configuration file",
+    ),
+    (
+        "confirm commit",
+        "`limiter keep IFACE` keeps a change that is on trial",
+    ),
+    (
+        "country countries geoip geo asn",
+        "`limiter deny add IFACE --file FILE` drops the prefixes of a file; the reference of the file has lists by country and network (geoip, asn)",
+    ),
+    (
+        "metrics prometheus serve web dashboard",
+        "`limiter export` serves metrics and a web page, and `limiter status --json` prints the counters",
+    ),
+    (
         "validate verify lint test",
         "`limiter config check FILE` reports the mistakes in a file, and `limiter attach IFACE --rate RATE --shadow` drops nothing",
     ),
 ];
 
-/// Puts a tip into the error about a wrong verb, if there is one.
-pub fn add(error: &mut Error) {
+/// Puts a tip into the error about a wrong verb, or about words behind the verb `verb`, if there is one.
+pub fn add(error: &mut Error, verb: Option<&str>) {
     if error.kind() != ErrorKind::InvalidSubcommand {
+        if let Some(tip) = verb.and_then(|verb| operands::tip(error, verb)) {
+            error.remove(ContextKind::SuggestedArg);
+            put(error, tip);
+        }
         return;
     }
     let Some(ContextValue::String(verb)) = error.get(ContextKind::InvalidSubcommand) else {
@@ -87,9 +120,13 @@ pub fn add(error: &mut Error) {
         .then_some("a verb comes in front of the interface; `--help` lists the verbs");
     if let Some(tip) = tip.or(misplaced) {
         error.remove(ContextKind::SuggestedSubcommand);
-        let tip = ContextValue::StyledStrs(vec![tip.into()]);
-        error.insert(ContextKind::Suggested, tip);
+        put(error, tip);
     }
+}
+
+fn put(error: &mut Error, tip: &'static str) {
+    let tip = ContextValue::StyledStrs(vec![tip.into()]);
+    error.insert(ContextKind::Suggested, tip);
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::{ffi::OsString, net::IpAddr};
 use clap::{Arg, ArgAction, ArgMatches, Command, error::ErrorKind};
 use limiter_kernel::Attachment;
 
-use crate::cli::shared::{descriptors, is_interface, prefix};
+use crate::cli::shared::{descriptors, interfaces::ALL, is_interface, prefix};
 
 /// The value's name of arguments that are interfaces.
 const IFACE: &str = "IFACE";
@@ -14,6 +14,8 @@ const IFACE: &str = "IFACE";
 const WITHOUT_ATTACHMENT: [&str; 3] = ["attach", "doctor", "learn"];
 /// The verb that never guesses its interface: protection would end where nobody meant it.
 const NEVER_GUESSES: &str = "detach";
+const NOT_ATTACHED: &str =
+    "limiter is not attached to any interface: `limiter attach IFACE --rate RATE` begins to limit";
 
 /// Reads a command line. If it is wrong, and would be right with the only interface that limiter is attached to behind
 /// the verb, it means that interface.
@@ -41,18 +43,23 @@ pub fn parse(
     {
         return Err(wrong);
     }
-    let attached = attached();
+    let Some(attached) = attached() else {
+        return Err(wrong);
+    };
     let Some(first) = attached.first() else {
-        return Err(wrong);
+        return Err(match read(&with_interface(&words, place, ALL)) {
+            Ok(_) => said(&mut definition, &path, NOT_ATTACHED).unwrap_or(wrong),
+            Err(_) => wrong,
+        });
     };
-    let mut whole = words;
-    whole.insert(place, first.into());
-    // The interface must be all that is missing.
-    let Ok(matches) = read(&whole) else {
-        return Err(wrong);
-    };
-    if attached.len() == 1 && path != [NEVER_GUESSES] {
-        return Ok(matches);
+    let whole = with_interface(&words, place, first);
+    let is_meant = attached.len() == 1 && path != [NEVER_GUESSES];
+    match read(&whole) {
+        Ok(matches) if is_meant => return Ok(matches),
+        Ok(_) => {}
+        // With the interface that is meant, the message is about the word that is wrong.
+        Err(second) if is_meant => return Err(second),
+        Err(_) => return Err(wrong),
     }
     let more = if whole.len() > place + 1 { " ..." } else { "" };
     let text = format!(
@@ -60,14 +67,29 @@ pub fn parse(
         attached.join(", "),
         path.join(" ")
     );
+    Err(said(&mut definition, &path, &text).unwrap_or(wrong))
+}
+
+/// The verb of a command line.
+pub fn verb(words: &[OsString], command: &Command) -> Option<String> {
+    let verb = Verb::of(words, command)?;
+    verb.path.into_iter().next()
+}
+
+/// The words with an interface at a place.
+fn with_interface(words: &[OsString], place: usize, interface: &str) -> Vec<OsString> {
+    let mut whole = words.to_vec();
+    whole.insert(place, interface.into());
+    whole
+}
+
+/// An error with this text and the usage of the verb.
+fn said(definition: &mut Command, path: &[String], text: &str) -> Option<clap::Error> {
     definition.build();
-    let inner = path.iter().try_fold(&mut definition, |command, name| {
+    let inner = path.iter().try_fold(definition, |command, name| {
         command.find_subcommand_mut(name)
     });
-    Err(match inner {
-        Some(inner) => inner.error(ErrorKind::MissingRequiredArgument, text),
-        None => wrong,
-    })
+    Some(inner?.error(ErrorKind::MissingRequiredArgument, text))
 }
 
 /// Adds to a verb that works on an attachment that its interface may be left out, and to each verb with interfaces the
@@ -225,8 +247,7 @@ fn in_order(mut words: Vec<OsString>, command: &Command) -> Vec<OsString> {
     words
 }
 
-/// The interfaces that limiter is attached to, as far as this user may know.
-fn attached() -> Vec<String> {
-    let names = descriptors::early(Attachment::names());
-    names.and_then(Result::ok).unwrap_or_default()
+/// The interfaces that limiter is attached to; `None` if this user may not know them.
+fn attached() -> Option<Vec<String>> {
+    descriptors::early(Attachment::names()).and_then(Result::ok)
 }
