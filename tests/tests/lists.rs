@@ -155,7 +155,8 @@ fn list_edit_is_applied_whole_or_not_at_all() {
             2,
             &["192.0.2.7/24", "192.0.2.0/24", "192.0.2.7 for the one"],
         );
-        edit(&["--file", &one_bad]).expect_error(1, &["bad line 501", "10.0.0.0/24"]);
+        edit(&["--file", &one_bad])
+            .expect_error(1, &["bad line 501", "10.0.0.0/24", "nothing was changed"]);
         let refused = edit(&["--file", &colours]);
         refused.expect_error(1, &["colours line 1"]);
         assert!(!refused.stderr.contains('\u{1b}'), "{refused:#?}");

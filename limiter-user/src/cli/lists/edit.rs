@@ -146,7 +146,13 @@ async fn execute<On: Args>(
     let mut prefixes: Prefixes = given.prefixes.into_iter().collect();
     if let Some(path) = &given.file {
         let in_file = lists::named(path);
-        prefixes.extend(in_file.map_err(|mistakes| anyhow::anyhow!(mistakes.join("; ")))?);
+        prefixes.extend(in_file.map_err(|mistakes| {
+            let mistakes = mistakes.join("; ");
+            anyhow::anyhow!(
+                "{} is no list, and nothing was changed: {mistakes}",
+                path.display()
+            )
+        })?);
     }
     let edit = Edit {
         kind,
