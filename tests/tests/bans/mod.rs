@@ -121,6 +121,28 @@ fn ban_of_outgoing_packets_is_a_ban_of_destinations() {
 }
 
 #[test]
+fn renewal_without_a_reason_keeps_the_reason_of_its_origin() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.run("attach eth0 --rate 1M --burst 1M");
+    hosts.run("ban eth0 192.0.2.7 --for 1h --reason scanner");
+    hosts.run("ban eth0 192.0.2.7 --for 1h --reason jail --origin other");
+    hosts.run("ban eth0 192.0.2.7 192.0.2.8");
+    let reason = |origin: &str| {
+        let bans = hosts.json(&format!("bans eth0 --origin {origin} --json"));
+        let bans = bans["bans"].as_array().unwrap().clone();
+        let reasons = bans
+            .iter()
+            .map(|ban| ban["reason"].as_str().unwrap().to_owned());
+        reasons.collect::<Vec<_>>()
+    };
+    assert_eq!(reason("hand"), ["scanner", ""]);
+    assert_eq!(reason("other"), ["jail"]);
+    hosts.run("ban eth0 192.0.2.7 --reason flood");
+    assert_eq!(reason("hand"), ["flood", ""]);
+}
+
+#[test]
 fn ban_ends_by_itself_at_its_time_and_a_repeated_one_renews_it() {
     need_kernel!();
     for (way, hosts) in every_way() {

@@ -166,7 +166,19 @@ fn ban_here(attachment: &mut Attachment, wish: &Wish) -> limiter_kernel::Result<
     let mut notes = Vec::new();
     notes.extend(ban_notes::by_others(attachment, wish, &ban, now)?);
     notes.extend(ban_notes::around(attachment, wish, now)?);
-    let all: Vec<_> = wish.prefixes.iter().map(|prefix| (*prefix, ban)).collect();
+    let with_reason = |prefix: &IpNet| {
+        // A renewal without a reason keeps the one that is there.
+        let earlier = match wish.reason.is_empty() {
+            true => attachment.bans.get(prefix, now)?,
+            false => Vec::new(),
+        };
+        let is_own = |earlier: &abi::Ban| earlier.is_throttle == 0 && earlier.origin == ban.origin;
+        let own = earlier.into_iter().find(is_own);
+        let reason = own.map_or(ban.reason, |own| own.reason);
+        limiter_kernel::Result::Ok((*prefix, abi::Ban { reason, ..ban }))
+    };
+    let all: Vec<_> =
+        (wish.prefixes.iter().map(with_reason)).collect::<limiter_kernel::Result<_>>()?;
     let most = attachment.record.settings.max_bans;
     let before = attachment.bans.add(&all, most, now)?;
     let renewed = match before.len() {
