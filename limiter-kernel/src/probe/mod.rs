@@ -65,6 +65,8 @@ pub struct Device {
     pub drawback: Option<&'static str>,
     /// Limiter's own program on the interface; an error if something is in its way.
     pub own: Result<Option<XdpState>>,
+    /// The id of another limiter, whose pins are not in this bpffs.
+    pub unpinned: Option<u32>,
 }
 
 /// Examines the machine.
@@ -86,6 +88,12 @@ pub fn gro(name: &str) -> Option<bool> {
     ask.gro()
 }
 
+/// The id of another limiter on the interface called `name`, whose pins are not in this bpffs.
+pub async fn unpinned(name: &str) -> Option<u32> {
+    let interface = interface::by_name(name).await.ok()?;
+    occupant::unpinned(&interface).await
+}
+
 /// Examines the interface called `name`.
 pub async fn device(name: &str) -> Result<Device> {
     let interface = interface::by_name(name).await?;
@@ -103,6 +111,7 @@ pub async fn device(name: &str) -> Result<Device> {
         drawback: native_mode::drawback(&interface)
             .filter(|_| requirements::kernel().is_ok_and(KernelVersion::has_tcx)),
         own: occupant::of(&interface).await,
+        unpinned: occupant::unpinned(&interface).await,
         interface,
     })
 }

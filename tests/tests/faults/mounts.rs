@@ -1,4 +1,4 @@
-//! The first commands on a machine without bpffs mount one, and only one.
+//! The first commands on a machine without bpffs mount one, and only one. A limiter whose pins another one hides is found.
 
 use std::{
     fs::{self, File},
@@ -11,10 +11,13 @@ use std::{
 
 use limiter_tests::{
     command::{limiter, prepared},
-    need_kernel,
+    need, need_kernel,
     steps::{End, Fault, run_with},
 };
-use nix::sched::{CloneFlags, setns, unshare};
+use nix::{
+    mount::{MsFlags, mount},
+    sched::{CloneFlags, setns, unshare},
+};
 
 /// A machine without bpffs: mounts, processes and network of its own, and two interfaces.
 struct Machine {
@@ -125,4 +128,35 @@ fn second_first_attach_does_not_hide_the_pins_of_another_one() {
             .collect();
         assert_eq!(names, ["lan", "wan"], "waits: {waits}");
     }
+}
+
+/// Otherwise nothing shows why packets are dropped, and nothing detaches it.
+#[test]
+fn limiter_whose_pins_another_bpffs_hides_is_found() {
+    need_kernel!();
+    if !need::tcx() {
+        return;
+    }
+    let machine = Machine::new();
+    machine.run(|| {
+        limiter("attach lan --rate 5 --mode tc").expect(0);
+        let other = "another limiter (program ";
+        let doctor = limiter("doctor lan");
+        assert!(!doctor.stdout.contains(other), "{doctor:#?}");
+        let flags = MsFlags::empty();
+        mount(Some("bpf"), "/sys/fs/bpf", Some("bpf"), flags, None::<&str>).unwrap();
+        let doctor = limiter("doctor lan");
+        assert!(doctor.stdout.contains(other), "{doctor:#?}");
+        for line in [
+            "attach wan --rate 5 --mode tc",
+            "attach lan:out --rate 5 --mode tc",
+        ] {
+            let outcome = limiter(line);
+            outcome.expect(0);
+            assert!(!outcome.stderr.contains(other), "{outcome:#?}");
+        }
+        let second = limiter("attach lan --rate 5 --mode tc");
+        second.expect(0);
+        assert!(second.stderr.contains(other), "{second:#?}");
+    });
 }

@@ -232,6 +232,11 @@ async fn put_on(interface: &str, wanted: &Wanted, arguments: &Attach) -> anyhow:
             }
             // `attach` reports any other trouble.
             _ => {
+                if let Some(id) = probe::unpinned(interface).await {
+                    note(&format!(
+                        "WARNING: {interface}: another limiter (program {id}) works there, and packets meet the limits of both: `limiter doctor {interface}` says where its pins may be"
+                    ));
+                }
                 ssh::warn(interface, None, &wanted.settings, advice);
                 let (wanted, kept) = with_kept(interface, wanted);
                 match attach(interface, &wanted).await {

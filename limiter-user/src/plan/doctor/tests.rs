@@ -50,6 +50,7 @@ fn card() -> Device {
         obstacle: None,
         drawback: None,
         own: Ok(None),
+        unpinned: None,
     }
 }
 
