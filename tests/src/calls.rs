@@ -6,7 +6,7 @@ use std::io;
 
 use nix::unistd::Pid;
 
-/// A call that changes something, for the life of the process or beyond; or [`LOOK`].
+/// A call that changes something, for the life of the process or beyond; or [`LOOK`] or [`QUERY`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
     /// Its effect.
@@ -17,6 +17,9 @@ pub struct Call {
 
 /// Effect of a call that changes nothing: it opens a pin, or queries the pinned object.
 pub const LOOK: &str = "look";
+
+/// Effect of a call that changes nothing: it asks which programs an interface has at a hook.
+pub const QUERY: &str = "query";
 
 impl Call {
     fn new(name: &str, lasts: bool) -> Self {
@@ -148,6 +151,7 @@ fn of_bpf(command: u64) -> Option<Call> {
         5 => ("program", false),
         6 => ("pin", true),
         7 | 15 => (LOOK, false),
+        16 => (QUERY, false),
         18 => ("types", false),
         22 => ("freeze", false),
         28 => ("link", true),

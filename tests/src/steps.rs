@@ -18,7 +18,7 @@ use nix::{
 };
 
 use crate::{
-    calls::{Call, LOOK, stop_before_them},
+    calls::{Call, LOOK, QUERY, stop_before_them},
     command::prepared,
     hosts::Hosts,
     objects::Object,
@@ -123,7 +123,7 @@ pub fn run_with(
     mut fault: impl FnMut(&Call) -> Fault,
 ) -> io::Result<Stopped> {
     run_traced(command, |call| match call.name.as_str() {
-        LOOK => Fault::None,
+        LOOK | QUERY => Fault::None,
         _ => fault(call),
     })
 }
@@ -148,7 +148,11 @@ pub fn run_meanwhile(
     Ok((stopped, looked > look))
 }
 
-fn run_traced(command: &mut Command, mut fault: impl FnMut(&Call) -> Fault) -> io::Result<Stopped> {
+/// Runs `command` like [`run_with`], and calls `fault` also before calls that only ask.
+pub fn run_traced(
+    command: &mut Command,
+    mut fault: impl FnMut(&Call) -> Fault,
+) -> io::Result<Stopped> {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     // SAFETY: only system calls between fork and exec.
     unsafe {

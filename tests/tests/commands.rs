@@ -1,5 +1,6 @@
 //! Commands do, print, refuse and leave behind what the documents say; and so do the programs that call them.
 
+mod backports;
 mod bench;
 mod chain;
 mod check_reset;

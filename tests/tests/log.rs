@@ -423,7 +423,7 @@ fn load(settings: &Settings, tc: bool, change: impl FnOnce(&mut Constants)) -> P
         config.proof = 0;
     }
     change(&mut config);
-    let frags = !tc && requirements::kernel().unwrap().has_frags();
+    let frags = !tc && requirements::has_frags();
     object::load(&config, Maps::New, ListMaps::New(&prefixes), frags).unwrap()
 }
 

@@ -110,7 +110,7 @@ fn features_not_configured_are_removed_from_the_program() {
         assert!(without + 4 <= found, "{end}: {found}, without it {without}");
     }
     // Linux before 6.8 verifies and keeps functions that are not called.
-    let functions = requirements::kernel().unwrap() >= KernelVersion(6, 8);
+    let functions = requirements::version().unwrap() >= Some(KernelVersion(6, 8));
     // The code of each feature is larger than this. A leftover branch is smaller.
     let least = if functions { 100 } else { 5 };
     if functions {

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use limiter_tests::{
-    command::{Outcome, binary, limiter},
+    command::{Outcome, binary},
     eventually,
     hosts::Hosts,
     need_kernel,
@@ -46,22 +46,6 @@ fn foreign_program_is_named_and_left_alone() {
     eventually("attach works without the other program", || {
         hosts.limiter("attach eth0 --rate 5").status == 0
     });
-}
-
-#[test]
-fn attach_on_an_old_kernel_is_refused() {
-    need_kernel!();
-    use nix::sys::personality::{Persona, set};
-
-    let hosts = Hosts::new();
-    // With this personality, the kernel reports version 2.6.x to this thread and its children.
-    let outcome = hosts.server.namespace.run(|| {
-        set(Persona::UNAME26).unwrap();
-        limiter("attach eth0 --rate 5")
-    });
-    let outcome = outcome.unwrap();
-    outcome.expect_error(1, &["this kernel is 2.6", "5.15 or later"]);
-    assert!(!hosts.pins().exists());
 }
 
 /// `ip netns exec` gives its command a separate /sys.

@@ -53,7 +53,7 @@ fn check(name: &str, verified: Option<u32>, bound: u32) {
 }
 
 fn entries_of(settings: &Settings, bound: u32) {
-    let has_frags = requirements::kernel().unwrap().has_frags();
+    let has_frags = requirements::has_frags();
     let (mut config, prefixes) = constants(settings, CLOCK_KERNEL);
     // Buckets of an earlier epoch take the more expensive path.
     for limit in &mut config.limits {
@@ -96,7 +96,7 @@ fn program_for_several_limits_and_lists_is_verified() {
 #[test]
 fn learn_program_is_verified() {
     need_kernel!();
-    let has_frags = requirements::kernel().unwrap().has_frags();
+    let has_frags = requirements::has_frags();
     let object = Path::new(env!("CARGO_MANIFEST_DIR")).join("../limiter-ebpf/prebuilt");
     let object = object.join(if cfg!(target_endian = "little") {
         "learn.bpfel.o"

@@ -126,7 +126,7 @@ fn link(interface: Interface, wanted: &Wanted) -> Result<(Record, Program, Link)
         return Err(occupant::refusal(&interface, xdp));
     }
     // The modes of XDP follow if the settings or the kernel need them.
-    if prefers_tc(&interface, wanted.settings.mode)?
+    if prefers_tc(&interface, wanted.settings.mode)
         && let Ok(Ok(linked)) = in_mode(XdpMode::Tc, None)
     {
         return Ok(linked);
@@ -135,11 +135,11 @@ fn link(interface: Interface, wanted: &Wanted) -> Result<(Record, Program, Link)
 }
 
 /// Returns true if mode `auto` takes the network stack before the driver.
-fn prefers_tc(interface: &Interface, mode: Mode) -> Result<bool> {
+fn prefers_tc(interface: &Interface, mode: Mode) -> bool {
     let is_better = mode == Mode::Auto && native_mode::drawback(interface).is_some();
     // Packets would meet both programs: the user decides.
     let is_alone = interface.program_above.is_none();
-    Ok(is_better && is_alone && requirements::kernel()?.has_tcx())
+    is_better && is_alone && requirements::has_tcx()
 }
 
 /// Fails if packets are to be delayed, and the interface would not delay them.
@@ -197,12 +197,12 @@ fn needs_tc(interface: &Interface, wanted: &Wanted) -> Result<bool> {
         }
         _ => {}
     }
-    if requirements::kernel()?.has_tcx() {
+    if requirements::has_tcx() {
         return Ok(true);
     }
     let why = reason.map_or(String::new(), |why| format!("{why}, and "));
     Err(Error::Refused(format!(
-        "{why}mode tc needs Linux 6.6: update the kernel, or attach to another interface"
+        "{why}mode tc needs tcx, which this kernel lacks (Linux 6.6 and later have that): update the kernel, or attach to another interface"
     )))
 }
 
@@ -334,7 +334,7 @@ pub(crate) fn record(interface: &Interface, mode: XdpMode, wanted: &Wanted) -> R
         settings: wanted.settings.clone(),
         file: wanted.file.clone(),
         frame_max: interface.frame_max(mode),
-        frags: requirements::kernel()?.has_frags(),
+        frags: requirements::has_frags(),
         tc: mode == XdpMode::Tc,
         no_ethernet: !interface.ethernet,
         guest: interface.tap,

@@ -88,7 +88,7 @@ impl<S: Sightings> Watch<S> {
     /// Attaches the program to the interface called `name`, in `mode`. `new`: creates what keeps the sightings. Its seed
     /// decides which sources are reported.
     pub async fn start(name: &str, mode: Mode, new: impl FnOnce(Seed) -> S) -> Result<Self> {
-        let kernel = requirements::kernel()?;
+        requirements::kernel()?;
         requirements::privileges()?;
         let interface = interface::by_name(name).await?;
         interface.is_seen(Direction::In)?;
@@ -105,7 +105,7 @@ impl<S: Sightings> Watch<S> {
             )));
         }
         let kept = new(object::new_seed()?);
-        let mut program = object::load_learn(kernel.has_frags())?;
+        let mut program = object::load_learn(requirements::has_frags())?;
         let mut map = |name| program.take_map(name);
         let sightings = map("SIGHTINGS")?.try_into()?;
         let totals = map("TOTALS")?.try_into()?;

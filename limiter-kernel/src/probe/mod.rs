@@ -1,5 +1,5 @@
 //! Facts that decide whether and how limiter can attach to an interface. Finding them out changes nothing: nothing is
-//! mounted, loaded or attached.
+//! mounted or attached.
 
 mod ethtool;
 mod forwarding;
@@ -15,10 +15,7 @@ use limiter_config::names::direction_of;
 use crate::{
     Result,
     state::occupant,
-    sys::{
-        Interface, XdpState, bpffs, interface, native_mode, requirements,
-        requirements::{KernelVersion, Needed},
-    },
+    sys::{Interface, XdpState, bpffs, interface, native_mode, requirements, requirements::Needed},
 };
 
 /// Facts that hold for all interfaces.
@@ -26,8 +23,12 @@ use crate::{
 pub struct Machine {
     /// The kernel's release name (`uname -r`).
     pub release: String,
-    /// The kernel's version; an error if it is too old.
-    pub kernel: Result<KernelVersion>,
+    /// An error if the kernel lacks what every program needs.
+    pub kernel: Result<()>,
+    /// True if the kernel has packets in several buffers.
+    pub has_frags: bool,
+    /// True if the kernel has links to the hooks of the network stack.
+    pub has_tcx: bool,
     /// Needed capabilities that this process lacks.
     pub missing: Vec<Needed>,
     /// True if this process may mount a bpffs.
@@ -75,6 +76,8 @@ pub fn machine() -> Result<Machine> {
     Ok(Machine {
         release: requirements::release()?,
         kernel: requirements::kernel(),
+        has_frags: requirements::has_frags(),
+        has_tcx: requirements::has_tcx(),
         missing: requirements::missing_capabilities()?,
         may_mount: requirements::may_mount()?,
         bpffs: bpffs::foresee(),
@@ -108,8 +111,7 @@ pub async fn device(name: &str) -> Result<Device> {
         translates: forwarding::translates(direction_of(name).0),
         has_fq: interface::has_fq(interface.index).await?,
         obstacle: native_mode::obstacle(&interface),
-        drawback: native_mode::drawback(&interface)
-            .filter(|_| requirements::kernel().is_ok_and(KernelVersion::has_tcx)),
+        drawback: native_mode::drawback(&interface).filter(|_| requirements::has_tcx()),
         own: occupant::of(&interface).await,
         unpinned: occupant::unpinned(&interface).await,
         interface,

@@ -73,6 +73,16 @@ pub enum ListMaps<'a> {
     Pinned(&'a Dir),
 }
 
+/// The names of all entries.
+pub(crate) const ENTRIES: [&str; 6] = [
+    "limiter",
+    "limiter_frags",
+    "limiter_tc",
+    "limits",
+    "limits_frags",
+    "limits_tc",
+];
+
 /// The name of the program's entry. `tc`: the one for the network stack. `frags`: the one that takes packets in several
 /// buffers (Linux 5.18).
 const fn entry_name(fast_path: bool, tc: bool, frags: bool) -> &'static str {
@@ -111,7 +121,7 @@ pub fn load(
     };
     let mut constants = Box::new(Raw(*config));
     constants.0.seed = seed;
-    constants.0.can_copy = requirements::kernel()?.has_frags().into();
+    constants.0.can_copy = requirements::has_frags().into();
     if config.log != 0 {
         // The fast path keeps no state that the log could report.
         constants.0.fast_path = 0;

@@ -18,9 +18,12 @@ use std::{
 
 use nix::errno::Errno;
 
+use super::instruction::Instruction;
+
 const BPF_PROG_LOAD: libc::c_int = 5;
 const BPF_OBJ_PIN: libc::c_int = 6;
 const BPF_OBJ_GET: libc::c_int = 7;
+const BPF_PROG_TEST_RUN: libc::c_int = 10;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_int = 15;
 const BPF_RAW_TRACEPOINT_OPEN: libc::c_int = 17;
 const BPF_LINK_CREATE: libc::c_int = 28;
@@ -60,23 +63,75 @@ fn owned(fd: RawFd) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
-/// Loads a program for a tracepoint.
-pub fn load_raw_tracepoint(instructions: &[[u8; 8]]) -> io::Result<OwnedFd> {
+/// Kinds of programs that [`load`] loads (`enum bpf_prog_type`).
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// For packets at the driver.
+    Xdp = 6,
+    /// For a tracepoint.
+    RawTracepoint = 17,
+}
+
+/// Loads a program, with the `flags` of its kind (`BPF_F_XDP_*`).
+pub fn load(kind: Kind, instructions: &[Instruction], flags: u32) -> io::Result<OwnedFd> {
     #[repr(C)]
     struct Attributes {
-        program_type: u32,
+        kind: u32,
         count: u32,
         instructions: u64,
         license: u64,
+        log: [u32; 4],
+        kernel_version: u32,
+        flags: u32,
+        name: [u8; 16],
+        interface: u32,
+        attach_type: u32,
     }
-    const BPF_PROG_TYPE_RAW_TRACEPOINT: u32 = 17;
     let mut attributes = Attributes {
-        program_type: BPF_PROG_TYPE_RAW_TRACEPOINT,
+        kind: kind as u32,
         count: u32::try_from(instructions.len()).unwrap_or(u32::MAX),
         instructions: address(instructions.as_ptr()),
         license: address(c"Dual MIT/GPL".as_ptr()),
+        log: [0; 4],
+        kernel_version: 0,
+        flags,
+        name: [0; 16],
+        interface: 0,
+        attach_type: match kind {
+            Kind::Xdp => BPF_XDP,
+            Kind::RawTracepoint => 0,
+        },
     };
     bpf(BPF_PROG_LOAD, &mut attributes).map(owned)
+}
+
+/// Runs an XDP program once, with a packet of zeros. Returns its result.
+pub fn run_once(program: BorrowedFd<'_>) -> io::Result<u32> {
+    #[repr(C)]
+    struct Attributes {
+        program: u32,
+        result: u32,
+        length: u32,
+        length_out: u32,
+        packet: u64,
+        packet_out: u64,
+        times: u32,
+        duration: u32,
+    }
+    // The kernel wants an Ethernet header at least.
+    let packet = [0_u8; 64];
+    let mut attributes = Attributes {
+        program: raw(program),
+        result: 0,
+        length: 64,
+        length_out: 0,
+        packet: address(packet.as_ptr()),
+        packet_out: 0,
+        times: 1,
+        duration: 0,
+    };
+    bpf(BPF_PROG_TEST_RUN, &mut attributes)?;
+    Ok(attributes.result)
 }
 
 /// Runs a program at the tracepoint called `name` until the returned link is dropped.

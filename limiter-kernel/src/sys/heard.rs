@@ -9,7 +9,13 @@ use std::{
 
 use aya::maps::{Array, IterableMap, MapData};
 
-use crate::{error::cause, sys::bpf};
+use crate::{
+    error::cause,
+    sys::{
+        bpf::{self, Kind},
+        instruction::{Instruction, instruction},
+    },
+};
 
 /// The most bytes of a message that are copied.
 const LONGEST: u16 = 256;
@@ -32,7 +38,7 @@ impl Listener {
     fn new() -> io::Result<Self> {
         let message = Array::<MapData, [u8; LONGEST as usize]>::create(1, 0).map_err(cause)?;
         let map = message.map().fd().as_fd().as_raw_fd();
-        let program = bpf::load_raw_tracepoint(&instructions(map))?;
+        let program = bpf::load(Kind::RawTracepoint, &instructions(map), 0)?;
         let link = bpf::open_raw_tracepoint(c"bpf_xdp_link_attach_failed", program.as_fd())?;
         Ok(Self {
             message,
@@ -48,8 +54,8 @@ impl Listener {
     }
 }
 
-/// The program, in the notation of the kernel's documentation: Documentation/bpf/standardization/instruction-set.rst.
-fn instructions(map: i32) -> [[u8; 8]; 11] {
+/// The program.
+fn instructions(map: i32) -> [Instruction; 11] {
     const GET_CURRENT_PID_TGID: i32 = 14;
     const PROBE_READ_KERNEL_STR: i32 = 115;
     const VALUE_OF_MAP: u8 = 2;
@@ -70,14 +76,4 @@ fn instructions(map: i32) -> [[u8; 8]; 11] {
         instruction(0xb7, (0, 0), 0, 0),
         instruction(0x95, (0, 0), 0, 0),
     ]
-}
-
-/// One instruction: code, registers (destination, source), offset, immediate.
-fn instruction(code: u8, (into, from): (u8, u8), offset: i16, number: i32) -> [u8; 8] {
-    let registers = match cfg!(target_endian = "little") {
-        true => from << 4 | into,
-        false => into << 4 | from,
-    };
-    let ([first, second], [a, b, c, d]) = (offset.to_ne_bytes(), number.to_ne_bytes());
-    [code, registers, first, second, a, b, c, d]
 }

@@ -4,13 +4,13 @@ use std::{fs, io};
 
 use caps::{CapSet, Capability, CapsHashSet};
 
-use crate::{Error, Failed, Result};
+use crate::{Error, Failed, Result, sys::features};
 
 /// A kernel's version: major and minor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KernelVersion(pub u32, pub u32);
 
-/// The oldest supported version. The arm64 JIT has atomic instructions that return
+/// The oldest version that is not asked whether it has what every program needs. The arm64 JIT has atomic instructions that return
 /// a value since 5.18 (commit 1902472b4fa9).
 const OLDEST: KernelVersion = if cfg!(target_arch = "aarch64") {
     KernelVersion(5, 18)
@@ -21,32 +21,69 @@ const OLDEST: KernelVersion = if cfg!(target_arch = "aarch64") {
 /// The oldest version on which the tests run (docs/kernels.md).
 const TESTED: KernelVersion = KernelVersion(6, 1);
 
-/// The running kernel, if it is new enough.
-pub fn kernel() -> Result<KernelVersion> {
-    let release = release()?;
-    match parse(&release) {
-        Some(version) if version >= OLDEST => Ok(version),
-        _ => Err(Error::Refused(format!(
-            "this kernel is {release}, and limiter needs {}.{} or later (atomic compare-and-swap and links for XDP): boot a newer kernel",
-            OLDEST.0, OLDEST.1
+/// Refuses a kernel without what every program needs. The version may be older than [`OLDEST`] if a distribution has added
+/// that.
+pub fn kernel() -> Result<()> {
+    if version()? >= Some(OLDEST) {
+        return Ok(());
+    }
+    let (release, KernelVersion(major, minor)) = (release()?, OLDEST);
+    match features::missing() {
+        Ok(missing) if missing.is_empty() => Ok(()),
+        Ok(missing) => Err(Error::Refused(format!(
+            "this kernel is {release}, and lacks what limiter needs: {} (Linux {major}.{minor} and later have that): boot a newer kernel",
+            missing.join(" and ")
         ))),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Err(Error::NotPermitted(format!(
+                "this kernel is {release}, older than {major}.{minor}, and only a privileged process can try whether it has what limiter needs: run limiter with sudo"
+            )))
+        }
+        Err(error) => Err(Error::system("trying the kernel's features", error)),
     }
 }
 
-/// Refuses a proof by SYN cookies in the network stack, and on a kernel that is older than all tested ones.
+/// Refuses a proof by SYN cookies in the network stack, and on a kernel whose programs cannot write into packets.
 pub fn syn_cookies(in_stack: bool) -> Result<()> {
     if in_stack {
         return Err(Error::Refused(
             "mode tc and outgoing packets have no proof = \"syn-cookie\", because only XDP can answer a packet: leave proof out, or for packets that come in `limiter detach` and attach with --mode xdp".to_owned(),
         ));
     }
-    if kernel()? >= TESTED {
+    if has_frags() {
         return Ok(());
     }
     Err(Error::Refused(format!(
-        "this kernel is {}, and proof = \"syn-cookie\" needs 6.1 or later: leave proof out, or boot a newer kernel",
+        "this kernel is {}, and lacks what proof = \"syn-cookie\" needs: XDP programs that copy bytes of packets (Linux 5.18): leave proof out, or boot a newer kernel",
         release()?
     )))
+}
+
+/// A note about a kernel that is older than all tested ones.
+pub fn untested() -> Option<String> {
+    version().ok().flatten().and_then(KernelVersion::untested)
+}
+
+/// True if this kernel has packets in several buffers, so jumbo frames (commit c2f2cdbeffda), and helpers that copy bytes of
+/// packets for XDP (commit 3f364222d032).
+pub fn has_frags() -> bool {
+    has_since(KernelVersion(5, 18), features::has_frags)
+}
+
+/// True if this kernel has links to the hooks of the network stack (commit e420bed02507).
+pub fn has_tcx() -> bool {
+    has_since(KernelVersion(6, 6), features::has_tcx)
+}
+
+/// True if this kernel has a feature that came with version `first`: only an older version is asked.
+fn has_since(first: KernelVersion, asked: fn() -> io::Result<bool>) -> bool {
+    let is_new = version().is_ok_and(|version| version >= Some(first));
+    is_new || asked().unwrap_or(false)
+}
+
+/// The running kernel's version; `None` if its name has none.
+pub fn version() -> Result<Option<KernelVersion>> {
+    Ok(parse(&release()?))
 }
 
 /// Returns true if `net.ipv4.tcp_syncookies` lets listeners of this network namespace send cookies at any time; `None`
@@ -64,24 +101,13 @@ pub fn release() -> Result<String> {
 
 impl KernelVersion {
     /// A note about a kernel that is older than all tested ones.
-    pub fn untested(self) -> Option<String> {
+    fn untested(self) -> Option<String> {
         (self < TESTED).then(|| {
             format!(
-                "limiter is not tested on Linux {}.{}, only on {}.{} and later: try it with --shadow or --try first",
+                "limiter is not tested on Linux {}.{}, only on {}.{} and later: try it with --shadow or --try",
                 self.0, self.1, TESTED.0, TESTED.1
             )
         })
-    }
-
-    /// True if this kernel has links to the hooks of the network stack.
-    pub fn has_tcx(self) -> bool {
-        self >= Self(6, 6)
-    }
-
-    /// True if this kernel has packets in several buffers, so jumbo frames (commit c2f2cdbeffda), and helpers that copy
-    /// bytes of packets for XDP (commit 3f364222d032).
-    pub fn has_frags(self) -> bool {
-        self >= Self(5, 18)
     }
 }
 
@@ -178,6 +204,5 @@ mod tests {
             let note = KernelVersion(version.0, version.1).untested();
             assert_eq!(note.is_some(), untested, "{version:?}: {note:?}");
         }
-        assert!(!KernelVersion(5, 17).has_frags() && KernelVersion(5, 18).has_frags());
     }
 }

@@ -19,7 +19,7 @@ use super::case::{Case, Sources, Verdict};
 pub fn load(case: Case, file: &str) -> Result<(Program, Mode)> {
     let (mut config, settings, bits) = compile(case, file)?;
     config.tc = (settings.mode == Mode::Tc).into();
-    let frags = requirements::kernel()?.has_frags();
+    let frags = requirements::has_frags();
     let lists = settings.lists.compile(&bits);
     let lists = ListMaps::New(&lists);
     let program = object::load(&config, Maps::New, lists, frags)?;

@@ -92,10 +92,6 @@ pub async fn run(arguments: Attach) -> anyhow::Result<()> {
         trial: arguments.try_for,
         ..wanted
     };
-    let kernel = requirements::kernel().ok();
-    if let Some(untested) = kernel.and_then(|kernel| kernel.untested()) {
-        note(&untested);
-    }
     let interfaces = unique(&interfaces);
     let groups = match arguments.or_reload {
         true => in_order(&interfaces, &wanted).await?,
@@ -121,9 +117,15 @@ pub async fn run(arguments: Attach) -> anyhow::Result<()> {
             return Err(error);
         }
     }
-    let attached = done
+    let mut attached = done
         .iter()
-        .filter(|(_, effect)| matches!(effect, Effect::Attached));
+        .filter(|(_, effect)| matches!(effect, Effect::Attached))
+        .peekable();
+    if attached.peek().is_some()
+        && let Some(untested) = requirements::untested()
+    {
+        note(&untested);
+    }
     for (interface, _) in attached {
         match shown(interface).await {
             Ok(shown) => report(&shown),

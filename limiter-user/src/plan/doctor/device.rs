@@ -36,7 +36,6 @@ pub(super) fn interface(device: &Device) -> Finding {
 
 /// Checks the framing: the program looks for IP behind an Ethernet header, or at the beginning of the packet.
 pub(super) fn frames(device: &Device, machine: &Machine) -> Finding {
-    let kernel = machine.kernel.as_ref();
     if device.interface.ethernet {
         return ok("Ethernet");
     }
@@ -48,11 +47,11 @@ pub(super) fn frames(device: &Device, machine: &Machine) -> Finding {
             ELSEWHERE,
         );
     }
-    if kernel.is_ok_and(|version| version.has_tcx()) {
+    if machine.has_tcx {
         return ok("no Ethernet header: mode tc");
     }
     problem(
-        "packets have no Ethernet header, and before Linux 6.6 `attach` refuses this interface",
+        "packets have no Ethernet header, and without tcx (Linux 6.6), which this kernel lacks, `attach` refuses this interface",
         format!(
             "attach to the interface that the packets of '{}' arrive on",
             device.interface.name
@@ -63,10 +62,9 @@ pub(super) fn frames(device: &Device, machine: &Machine) -> Finding {
 /// Checks the qdisc of an interface whose outgoing packets are to be limited.
 pub(super) fn qdisc(device: &Device, machine: &Machine) -> Option<Finding> {
     let (name, direction) = direction_of(&device.interface.name);
-    let kernel = machine.kernel.as_ref();
-    if direction == Direction::Out && !kernel.is_ok_and(|version| version.has_tcx()) {
+    if direction == Direction::Out && !machine.has_tcx {
         return Some(problem(
-            "limits for outgoing packets need Linux 6.6",
+            "limits for outgoing packets need tcx (Linux 6.6), which this kernel lacks",
             "update the kernel",
         ));
     }
@@ -84,14 +82,12 @@ pub(super) fn mtu(device: &Device, machine: &Machine, expected: Mode) -> Finding
     if expected == Mode::Tc {
         return ok(format!("{mtu}: does not matter in mode tc"));
     }
-    let kernel = machine.kernel.as_ref();
-    let kernel_takes = kernel.is_ok_and(|version| version.has_frags());
     match device.xdp {
         _ if *mtu <= ONE_BUFFER => ok(format!("{mtu}: frames fit in one buffer")),
         Some(Features { native: false, .. }) => {
             ok(format!("{mtu}: does not matter in generic mode"))
         }
-        Some(Features { frags: true, .. }) if kernel_takes => ok(format!(
+        Some(Features { frags: true, .. }) if machine.has_frags => ok(format!(
             "{mtu}: frames in several buffers, which kernel and driver support"
         )),
         _ => warning(

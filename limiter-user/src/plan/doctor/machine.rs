@@ -6,7 +6,19 @@ use super::finding::{Finding, error, ok, problem};
 
 pub(super) fn kernel(machine: &Machine) -> Finding {
     match &machine.kernel {
-        Ok(_) => ok(format!("Linux {}", machine.release)),
+        Ok(()) => {
+            let lacks = [
+                (machine.has_frags, "jumbo frames in native mode and proof"),
+                (machine.has_tcx, "mode tc and limits for outgoing packets"),
+            ];
+            let lacks = lacks.iter().filter(|(has, _)| !has);
+            let lacks: Vec<_> = lacks.map(|(_, lacks)| *lacks).collect();
+            let without = match lacks.is_empty() {
+                true => String::new(),
+                false => format!(", without {}", lacks.join(" and ")),
+            };
+            ok(format!("Linux {}{without}", machine.release))
+        }
         Err(why) => error(why),
     }
 }

@@ -2,7 +2,7 @@
 
 use limiter_kernel::{
     probe::{Channels, Device, Features, Machine},
-    sys::{Interface, XdpMode, XdpState, requirements, requirements::KernelVersion},
+    sys::{Interface, XdpMode, XdpState, requirements},
 };
 
 use super::*;
@@ -10,7 +10,9 @@ use super::*;
 fn machine() -> Machine {
     Machine {
         release: "6.18.5".to_owned(),
-        kernel: Ok(KernelVersion(6, 18)),
+        kernel: Ok(()),
+        has_frags: true,
+        has_tcx: true,
         missing: Vec::new(),
         may_mount: true,
         bpffs: Ok(true),
@@ -130,9 +132,8 @@ fn mode_with_jumbo_frames_depends_on_kernel_and_driver() {
     const MTU: &str = "ip link set eth0 mtu 3498";
     let [single, several, none] = [(true, false), (true, true), (false, false)]
         .map(|(native, frags)| Some(Features { native, frags }));
-    let old = KernelVersion(5, 15);
-    let new = KernelVersion(6, 18);
-    for (kernel, xdp, mtu, level, mode) in [
+    let (old, new) = (false, true);
+    for (has_frags, xdp, mtu, level, mode) in [
         (new, several, 9000, Level::Ok, Mode::Native),
         (new, single, 3498, Level::Ok, Mode::Native),
         (new, single, 3499, Level::Warning, Mode::Unknown),
@@ -142,7 +143,7 @@ fn mode_with_jumbo_frames_depends_on_kernel_and_driver() {
         (old, None, 1500, Level::Ok, Mode::Unknown),
     ] {
         let machine = Machine {
-            kernel: Ok(kernel),
+            has_frags,
             ..machine()
         };
         let mut device = Device { xdp, ..card() };
