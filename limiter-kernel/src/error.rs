@@ -25,6 +25,11 @@ pub enum Error {
         "limiter is not attached to '{0}': `limiter attach {0} --rate RATE` attaches it, `limiter status` lists the interfaces that it is attached to"
     )]
     NotAttached(String),
+    /// Limiter's program runs on the interface, and its pins are not in this bpffs: the interface, and the program's id.
+    #[error(
+        "limiter is not attached to '{0}' from here, but its program (id {1}) runs there, pinned in another bpffs, such as that of the container or host that attached it: status, set and detach work only there; `bpftool link detach id ID` takes it off from here (`bpftool link` lists the ids)"
+    )]
+    PinnedElsewhere(String, u32),
     /// Limiter is attached to the interface already.
     #[error(
         "limiter is attached to '{0}' already: change its settings with `limiter set {0}`, replace them with --or-reload, or `limiter detach {0}` first"

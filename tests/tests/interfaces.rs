@@ -1,9 +1,9 @@
 //! Commands handle interfaces that vanish, are renamed, move to another namespace, or have unusual names.
 
-use std::os::fd::AsRawFd;
+use std::{os::fd::AsRawFd, process::Command};
 
 use limiter_tests::{
-    command::{Arguments, Outcome, ip, limiter},
+    command::{Arguments, Outcome, binary, ip, limiter},
     files::Folder,
     hosts::{Hosts, on},
     need, need_kernel,
@@ -142,6 +142,55 @@ fn attachment_is_found_in_the_namespace_that_its_interface_moved_to() {
         run_on(client, detach).expect(0);
         assert!(!hosts.pins().exists(), "{mode}");
         run_on(client, "status away").expect_error(1, &["not attached"]);
+    }
+}
+
+/// A container has a bpffs of its own, so the pins of an interface that was moved into it are not there.
+#[test]
+fn program_that_is_pinned_in_another_bpffs_is_known_as_limiters() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let contained = |command: &str| {
+        const SCRIPT: &str = "mount -t bpf bpf /sys/fs/bpf && exec \"$@\"";
+        on(&hosts.server, || {
+            let mut unshare = Command::new("unshare");
+            unshare.args([
+                "--mount",
+                "--pid",
+                "--fork",
+                "--mount-proc",
+                "sh",
+                "-c",
+                SCRIPT,
+            ]);
+            unshare.arg("sh").arg(binary()).args(command.split(' '));
+            Outcome::of(command.to_owned(), unshare.output().unwrap())
+        })
+    };
+    contained("status eth0").expect_error(1, &["limiter is not attached to 'eth0': `"]);
+    let modes = ["--mode native", "--mode generic", "--hook tc"];
+    for mode in &modes[..if need::tcx() { 3 } else { 2 }] {
+        hosts.run(&format!("attach eth0 --rate 5 {mode}"));
+        for command in [
+            "status eth0",
+            "set eth0 --rate 6",
+            "detach eth0",
+            "detach --all",
+        ] {
+            let words = ["'eth0'", "its program (id", "another bpffs"];
+            contained(command).expect_error(1, &words);
+        }
+        let listed = contained("status");
+        assert!(
+            listed.stderr.contains("another bpffs"),
+            "{mode}: {listed:#?}"
+        );
+        assert_eq!(hosts.status()["limits"][0]["rate"], "5/s", "{mode}");
+        if *mode != "--hook tc" {
+            let refused = contained("attach eth0 --rate 5 --mode xdp");
+            refused.expect_error(1, &["it is limiter's, pinned in another bpffs"]);
+        }
+        hosts.run("detach eth0");
     }
 }
 

@@ -4,7 +4,7 @@ use crate::{
     Attachment, Error, Result,
     ops::replace,
     state::{
-        Folder, Foreign, Found, Pinned, Survey, pins,
+        Folder, Foreign, Found, Pinned, Survey, pins, stray,
         survey::{is_here, look},
         unpin,
     },
@@ -14,7 +14,12 @@ use crate::{
 /// Detaches from the interface called `name`, or clears the leftovers of an attachment of that name.
 /// Returns the program that limiter ran in front of, which runs again.
 pub async fn detach(name: &str) -> Result<Option<Foreign>> {
-    detach_if(name, async || true).await
+    match detach_if(name, async || true).await {
+        Err(Error::NotAttached(name)) => {
+            Err(stray::on(&name).await?.unwrap_or(Error::NotAttached(name)))
+        }
+        detached => detached,
+    }
 }
 
 /// Detaches from the interface called `name` if nothing was changed since `attach`. Returns whether it has.
@@ -100,6 +105,14 @@ pub async fn detach_all(everywhere: bool) -> Result<Vec<(String, Result<Option<F
             done.extend(detached.map(|detached| (folder.interface, detached)));
         }
     }
+    let Survey {
+        interfaces, found, ..
+    } = Survey::take().await?;
+    let elsewhere = stray::all(&interfaces, &found).await?.into_iter();
+    done.extend(elsewhere.filter_map(|error| match &error {
+        Error::PinnedElsewhere(name, _) => Some((name.clone(), Err(error))),
+        _ => None,
+    }));
     Ok(done)
 }
 

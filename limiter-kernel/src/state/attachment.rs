@@ -7,7 +7,9 @@ use limiter_config::{Lists, Settings};
 use crate::{
     Error, Result,
     program::{Bans, ListTables, Tables},
-    state::{Current, Folder, Foreign, OnTrial, Pinned, Record, Survey, pins, survey::trouble},
+    state::{
+        Current, Folder, Foreign, OnTrial, Pinned, Record, Survey, pins, stray, survey::trouble,
+    },
     sys::{Dir, Interface, Link, LinkInfo, Lock, Routes, XdpMode, interface::runs_on, lock},
 };
 
@@ -67,6 +69,17 @@ impl Attachment {
 
     /// Opens the attachment of the interface called `name`.
     pub async fn open(name: &str) -> Result<Self> {
+        match Self::open_pinned(name).await {
+            // Another command may have attached meanwhile.
+            Err(Error::NotAttached(_)) => match stray::on(name).await? {
+                Some(error) => Err(error),
+                None => Self::open_pinned(name).await,
+            },
+            opened => opened,
+        }
+    }
+
+    async fn open_pinned(name: &str) -> Result<Self> {
         let mut survey = Survey::take().await?;
         let wrong = match survey.take_named(name) {
             Some((folder, Ok(Pinned::On(_, interface))))
@@ -106,7 +119,7 @@ impl Attachment {
         let Survey {
             interfaces, found, ..
         } = Survey::take().await?;
-        let mut errors = Vec::new();
+        let mut errors = stray::all(&interfaces, &found).await?;
         for (folder, pinned) in found {
             match pinned {
                 Ok(Pinned::On(_, interface)) if folder.is_of_this_layout() => {

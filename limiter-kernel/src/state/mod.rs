@@ -7,6 +7,7 @@ pub(crate) mod generation;
 pub mod occupant;
 pub mod pins;
 pub mod record;
+pub(crate) mod stray;
 pub(crate) mod survey;
 pub(crate) mod unpin;
 mod validate;

@@ -10,7 +10,7 @@ use limiter_config::{Direction, names::direction_of};
 
 use crate::{
     Attachment, Error, Result,
-    state::foreign::name_of,
+    state::{foreign::name_of, stray},
     sys::{Interface, XdpMode, XdpState},
 };
 
@@ -25,7 +25,8 @@ pub async fn of(interface: &Interface) -> Result<Option<XdpState>> {
         Ok(Attachment {
             mode, program_id, ..
         }) => return Ok(Some(XdpState { mode, program_id })),
-        Err(Error::NotAttached(_) | Error::NoInterface(_)) => false,
+        Err(error @ Error::PinnedElsewhere(..)) if interface.xdp.is_none() => return Err(error),
+        Err(Error::NotAttached(_) | Error::NoInterface(_) | Error::PinnedElsewhere(..)) => false,
         // `doctor` reports these errors as other findings.
         Err(Error::NotPermitted(_) | Error::Bpffs(_)) => true,
         Err(error) => return Err(error),
@@ -106,9 +107,15 @@ pub(crate) fn refusal(interface: &Interface, xdp: XdpState) -> Error {
         XdpMode::Offloaded => "xdpoffload",
         _ => "xdp",
     };
-    let behind = match program(xdp.program_id).is_some_and(|program| fills_sockets(&program)) {
-        true => "its packets go to AF_XDP sockets, past all limits in the network stack",
-        false => {
+    let program = program(xdp.program_id);
+    let behind = match &program {
+        Some(program) if stray::is_own(program) => {
+            "it is limiter's, pinned in another bpffs, such as a container's, or held by a process"
+        }
+        Some(program) if fills_sockets(program) => {
+            "its packets go to AF_XDP sockets, past all limits in the network stack"
+        }
+        _ => {
             "`--hook tc` limits behind it, in the network stack (Linux 6.6), so not what goes to AF_XDP sockets"
         }
     };
@@ -119,7 +126,7 @@ pub(crate) fn refusal(interface: &Interface, xdp: XdpState) -> Error {
 }
 
 /// The program with this id. Reading it needs `CAP_SYS_ADMIN`.
-fn program(id: u32) -> Option<ProgramInfo> {
+pub(crate) fn program(id: u32) -> Option<ProgramInfo> {
     loaded_programs()
         .flatten()
         .find(|program| program.id() == id)
