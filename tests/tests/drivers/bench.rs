@@ -66,11 +66,12 @@ impl<'d> Bench<'d> {
             let quiet = "/proc/sys/net/ipv6/conf/default/disable_ipv6";
             on(host, || fs::write(quiet, "1")).unwrap();
         }
+        let descriptor = hosts.client.namespace.file().as_raw_fd();
+        let client_file = format!("/proc/{}/fd/{descriptor}", process::id());
         if device.card.is_none() {
-            let descriptor = hosts.client.namespace.file().as_raw_fd();
-            let client = format!("/proc/{}/fd/{descriptor}", process::id());
-            let wire =
-                format!("ip link add eth1 index {ETH1} type veth peer name eth1 netns {client}");
+            let wire = format!(
+                "ip link add eth1 index {ETH1} type veth peer name eth1 netns {client_file}"
+            );
             run(&hosts.server, &wire).unwrap();
             for host in [&hosts.server, &hosts.client] {
                 run(host, "ip link set eth1 up").unwrap();
@@ -88,7 +89,7 @@ impl<'d> Bench<'d> {
         let Hosts { server, client } = &bench.hosts;
         for (host, lines) in [(server, device.server), (client, device.client)] {
             for line in lines {
-                if let Err(why) = run(host, line) {
+                if let Err(why) = run(host, &line.replace("CLIENT", &client_file)) {
                     eprintln!("this machine cannot: {line}: {why}");
                     return None;
                 }

@@ -20,7 +20,7 @@ pub struct Device {
     pub name: &'static str,
     /// The kind of the two cards below it, as in `cards.txt`. None: two wires, `eth0` and `eth1`.
     pub card: Option<&'static str>,
-    /// Commands on the server that make it.
+    /// Commands on the server that make it. `CLIENT` stands for the client's network namespace.
     pub server: &'static [&'static str],
     /// Commands on the client, at the other end of the wires.
     pub client: &'static [&'static str],
@@ -30,7 +30,7 @@ pub struct Device {
     pub paths: &'static [Path],
 }
 
-const NONE: Device = Device {
+pub const NONE: Device = Device {
     name: "",
     card: None,
     server: &[],
@@ -39,7 +39,7 @@ const NONE: Device = Device {
     paths: &[],
 };
 
-const BOND: Device = Device {
+pub const BOND: Device = Device {
     places: &["bond0", "eth0"],
     paths: &[
         Path::of("first port", Client("eth0"), Server("bond0")),
@@ -62,6 +62,7 @@ macro_rules! bond {
         ]
     };
 }
+pub(super) use bond;
 
 const ACTIVE_BACKUP: Device = Device {
     name: "bond, active-backup",

@@ -14,7 +14,7 @@ use limiter_tests::{
     need, need_kernel, need_program,
 };
 
-use super::card::run;
+use super::{are_on_page, card::run};
 
 /// The finding of one check of `doctor`, as JSON.
 fn found(hosts: &Hosts, interface: &str, check: &str) -> String {
@@ -93,6 +93,8 @@ fn program_beside_the_interface_is_not_in_the_way() {
 
 /// A kind of interface that packets reach behind the hooks.
 struct Blind {
+    /// Its name on the page.
+    kind: &'static str,
     name: &'static str,
     /// Commands on the server. The first one fails if the kernel lacks the kind.
     made_by: &'static [&'static str],
@@ -105,6 +107,7 @@ const OTHER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 50));
 
 const BLIND: [Blind; 3] = [
     Blind {
+        kind: "ifb",
         name: "ifb0",
         made_by: &[
             "ip link add ifb0 type ifb",
@@ -116,6 +119,7 @@ const BLIND: [Blind; 3] = [
         advice: "`ifb0:out`",
     },
     Blind {
+        kind: "vrf",
         name: "vrf0",
         made_by: &[
             "ip link add vrf0 type vrf table 7",
@@ -127,6 +131,7 @@ const BLIND: [Blind; 3] = [
         advice: "ip link show master vrf0",
     },
     Blind {
+        kind: "ipvlan, mode l3s",
         name: "ipvl0",
         made_by: &[
             "ip link add ipvl0 link eth0 type ipvlan mode l3s",
@@ -182,10 +187,17 @@ fn interfaces_whose_incoming_packets_no_program_sees_are_refused() {
             received(&hosts, kind.address) == PACKETS
         });
         assert_eq!(foreign.seen(), 0, "{name}");
+        let mut rows = vec![format!(
+            "| {} | `{name}` | refused: no program there sees a packet | none | - |",
+            kind.kind
+        )];
         if name == "ifb0" && need::tcx() {
             hosts.run("attach ifb0:out --rate 1/h --burst 2");
             assert_eq!(received(&hosts, kind.address), 2);
+            rows.push("| ifb | `ifb0:out` | tc | redirected to it | - |".to_owned());
         }
+        rows.iter().for_each(|row| println!("{row}"));
+        are_on_page(&rows);
     }
 }
 

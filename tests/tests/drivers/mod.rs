@@ -1,6 +1,7 @@
 //! Drivers of network cards, and interfaces that software makes, accept the program, count exactly and keep it through
 //! changes. Tests of cards run in the machines of `cargo xtask test --kernels`, which have two joined cards of each kind.
 
+mod above;
 mod bench;
 mod card;
 mod devices;
@@ -46,7 +47,7 @@ fn compare_devices(devices: &[Device]) {
     are_on_page(&rows);
 }
 
-fn are_on_page(rows: &[String]) {
+pub fn are_on_page(rows: &[String]) {
     let is_other = |row: &&String| !PAGE.lines().any(|line| line == *row);
     let other: Vec<_> = rows.iter().filter(is_other).collect();
     assert!(

@@ -86,7 +86,38 @@ drivers-*)
         devices::macvlans devices::macvtaps devices::taps \
         devices::merged_packets_of_a_guest_count_as_the_packets_they_were_only_in_mode_tc devices::teams devices::vlans \
         layers::interfaces_whose_incoming_packets_no_program_sees_are_refused \
+        above::tunnels_with_ethernet_headers above::macsec_hsr_ipvlan_and_netkit above::bonds_of_all_ports_at_once \
         layers::program_beside_the_interface_is_not_in_the_way layers::program_on_any_kind_of_interface_above_is_named
+    target tunnels "tunnels"
+    echo "=== end"
+    poweroff -f
+    ;;
+rt-*)
+    longest=600
+    target lifecycle "attach to veth, native and generic; detach" reported_mode_is_the_mode_in_use \
+        detach_leaves_no_program_map_link_or_pin
+    target worked_examples "exactness" example_3_tokens_left_match_after_each_packet clock_wrap_does_not_change_decisions
+    target several "several limits" example_9_packet_is_charged_to_all_limits_or_none
+    target two_cpus "two CPUs" \
+        example_10_two_cpus_admit_one_packet_for_one_token two_cpus_admit_no_more_new_sources_than_tokens \
+        two_cpus_flooding_one_source_never_exceed_a_slow_rate
+    target disturbed "a sender interrupts another one" \
+        counts_are_exact_when_a_sender_interrupts_another_one_on_its_processor
+    target watch "events" watch_reports_drops_of_several_limits_and_lists
+    target tc "network stack" outgoing_packets_are_limited_by_destination merged::merged_packets_count_as_the_packets_they_were
+    echo "=== end"
+    poweroff -f
+    ;;
+lockdown-*)
+    longest=900
+    mount -t securityfs securityfs /sys/kernel/security
+    target lockdown "uses of limiter" uses_of_limiter_work_in_lockdown
+    echo "=== end"
+    poweroff -f
+    ;;
+disturbed)
+    longest=900
+    target disturbed "processors, sleep, clock"
     echo "=== end"
     poweroff -f
     ;;

@@ -58,8 +58,8 @@ pub fn boot(release: Release, turn: &str) -> Result<Run> {
     let image = image::path(release.architecture);
     machine.arg("-initrd").arg(image);
     // The first process gets these as environment variables.
-    let parameters = release.architecture.parameters;
-    let mut command_line = format!("{COMMAND_LINE} {parameters} release={name}");
+    let [of_processor, own] = [release.architecture.parameters, release.parameters];
+    let mut command_line = format!("{COMMAND_LINE} {of_processor} {own} release={name}");
     if env::var_os(WRITE_DOCS).is_some() {
         command_line += &format!(" {WRITE_DOCS}=1");
     }

@@ -29,6 +29,9 @@ const HEAD: &str = "| --- | --- | --- | --- |\n";
 const CARDS: &str = "docs/drivers-tested.md";
 const CARDS_HEAD: &str = "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
 const DEVICES_HEAD: &str = "\n| --- | --- | --- | --- | --- |\n";
+/// The page with a row for each use of limiter in lockdown.
+const LOCKDOWN: &str = "docs/lockdown.md";
+const LOCKDOWN_HEAD: &str = "| --- | --- | --- |\n";
 
 /// Debian packages to make a boot image, and to boot a kernel, besides the emulator.
 const PACKAGES: &str = "binutils busybox debian-archive-keyring iproute2 kmod xz-utils zstd";
@@ -57,28 +60,29 @@ pub fn run(names: &[String], out: Option<&Path>) -> Result<()> {
     if env::var_os(WRITE_DOCS).is_none() {
         return Ok(());
     }
-    record_cards(&runs)?;
+    record_rows(&runs, CARDS, &[CARDS_HEAD, DEVICES_HEAD])?;
+    record_rows(&runs, LOCKDOWN, &[LOCKDOWN_HEAD])?;
     let counted = runs.iter().find(|run| run.name == COUNTED);
     counted.map_or(Ok(()), record)
 }
 
 /// Writes the rows that the machines have printed. A row replaces the one with its first two cells.
-fn record_cards(runs: &[Run]) -> Result<()> {
-    let path = paths::root().join(CARDS);
-    let mut page = fs::read_to_string(&path).context(CARDS)?;
+fn record_rows(runs: &[Run], name: &'static str, heads: &[&str]) -> Result<()> {
+    let path = paths::root().join(name);
+    let mut page = fs::read_to_string(&path).context(name)?;
     let targets = runs.iter().flat_map(|run| &run.targets);
     let printed: Vec<_> = targets.flat_map(|target| target.printed.lines()).collect();
     let bars = |row: &str| row.matches('|').count();
-    for head in [CARDS_HEAD, DEVICES_HEAD] {
-        let (text, table) = page.split_once(head).context(CARDS)?;
-        let (old, rest) = table.split_once("\n\n").context(CARDS)?;
+    for head in heads {
+        let (text, table) = page.split_once(*head).context(name)?;
+        let (old, rest) = table.split_once("\n\n").context(name)?;
         let is_row = |row: &&str| row.starts_with("| ") && bars(row) == bars(head);
         let rows = old.lines().chain(printed.iter().copied().filter(is_row));
         let rows = rows.map(|row| (row.split('|').take(3).collect::<Vec<_>>(), row));
         let rows: Vec<_> = rows.collect::<BTreeMap<_, _>>().into_values().collect();
         page = format!("{text}{head}{}\n\n{rest}", rows.join("\n"));
     }
-    fs::write(&path, page).context(CARDS)
+    fs::write(&path, page).context(name)
 }
 
 /// Writes the figures that the host's test and the machine have counted.

@@ -12,8 +12,8 @@ use crate::{
     processors::Architecture,
 };
 
-/// The kernels to boot, oldest first; those with all drivers; the one of the machine that counts instructions; and
-/// those of other processors.
+/// The kernels to boot, oldest first; those with all drivers; the one of the machine that counts instructions; those of
+/// other processors; real-time kernels; locked down ones; and the one of the machine whose processors and clock change.
 const RELEASES: &str = include_str!("releases.txt");
 
 /// A kernel to boot.
@@ -26,13 +26,15 @@ pub struct Release {
     meta: &'static str,
     /// Debian suites that have the kernel, separated by commas. The newest version in them is used.
     suites: &'static str,
+    /// Parameters of the kernel besides those of every machine.
+    pub parameters: &'static str,
 }
 
 /// The script that keeps a kernel and its modules, and the modules, besides those that they need.
 const KEEP: &str = include_str!("keep.sh");
 const WANTED: &str = "veth bonding 8021q bridge macvlan macvtap team team_mode_activebackup virtio_pci virtio_net vmxnet3 e1000 e1000e 8139cp 8139too igb sch_fq sch_ingress cls_matchall act_police tun wireguard \
     xfrm_interface ip_vti ip6_vti esp4 esp6 xfrm_user sha512_generic jitterentropy_rng drbg ctr gcm seqiv ghash-generic ipip sit ip6_tunnel ip_gre ip6_gre fou fou6 vxlan geneve sctp \
-    ifb vrf ipvlan macsec hsr cls_u32 act_mirred";
+    l2tp_netlink l2tp_eth ifb vrf ipvlan macsec hsr cls_u32 act_mirred";
 /// The folder of a kernel's modules, in the folder of the kernel.
 pub const MODULES: &str = "modules";
 /// The file with [`WANTED`], in the folder of a kernel.
@@ -63,7 +65,7 @@ impl Release {
         let mut found = Vec::new();
         for line in RELEASES.lines() {
             let fields: Vec<_> = line.split(';').collect();
-            let &[name, architecture, meta, suites] = &*fields else {
+            let &[name, architecture, meta, suites, parameters] = &*fields else {
                 bail!("releases.txt: {line}");
             };
             if names.is_empty() || names.iter().any(|wanted| wanted == name) {
@@ -72,6 +74,7 @@ impl Release {
                     architecture: Architecture::of(Some(architecture))?,
                     meta,
                     suites,
+                    parameters,
                 });
             }
         }

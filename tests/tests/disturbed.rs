@@ -1,0 +1,224 @@
+//! Counts stay exact while processors go offline and come back, the machine sleeps, the clock of the day is set, and a sender
+//! interrupts another one on its processor. All but the last change the machine, so they run only in a machine of `cargo
+//! xtask test --kernels disturbed`.
+
+use std::{
+    env, fs,
+    net::{IpAddr, Ipv4Addr},
+    process::Command,
+    thread,
+    time::Duration,
+};
+
+use limiter_tests::{
+    cpus::{alone, pin_to},
+    eventually,
+    hosts::Hosts,
+    need_kernel, number,
+    raw::Raw,
+    traffic::{Flood, Traffic, udp},
+};
+use nix::{
+    sys::time::TimeSpec,
+    time::{ClockId, clock_gettime, clock_settime},
+};
+
+/// Sources, and packets that pass of each.
+const SOURCES: u64 = 50;
+const BURST: u64 = 7;
+
+/// True in the machine that may be disturbed.
+fn may_disturb() -> bool {
+    env::var("release").is_ok_and(|release| release.starts_with("disturbed"))
+}
+
+fn write(path: &str, text: &str) {
+    fs::write(path, text).unwrap_or_else(|error| panic!("{path}: {error}"));
+}
+
+fn now(clock: ClockId) -> Duration {
+    clock_gettime(clock).unwrap().into()
+}
+
+/// A packet of each source.
+fn frames(hosts: &Hosts, first: u32, count: u32) -> Vec<Vec<u8>> {
+    let source = |number| {
+        IpAddr::V4(Ipv4Addr::from(
+            u32::from(Ipv4Addr::new(10, 0, 0, 1)) + number,
+        ))
+    };
+    let numbers = first..first + count;
+    numbers
+        .map(|number| udp(hosts, source(number), 9))
+        .collect()
+}
+
+fn counts(hosts: &Hosts) -> [u64; 2] {
+    let status = hosts.status();
+    ["seen", "passed"].map(|key| number(&status[key]["packets"]))
+}
+
+/// Sends packets of all sources while `disturb` runs, and more afterwards: all are counted, and the burst of each source
+/// passes, once.
+fn stays_exact(mode: &str, disturb: impl FnOnce(&Hosts)) {
+    let hosts = Hosts::new();
+    hosts.run(&format!(
+        "attach eth0 --rate 1/h --burst {BURST} --new-sources none --mode {mode}"
+    ));
+    let frames = frames(&hosts, 0, SOURCES as u32);
+    let flood = Flood::start(&hosts, frames.clone(), Duration::from_millis(20));
+    eventually("a round is sent", || flood.sent() > SOURCES);
+    disturb(&hosts);
+    let sent = flood.end();
+    let wire = Raw::open(&hosts.client);
+    let more = BURST + 1;
+    for _ in 0..more {
+        frames.iter().for_each(|frame| wire.send(frame));
+    }
+    let all = [sent + more * SOURCES, SOURCES * BURST];
+    eventually("all packets are counted", || counts(&hosts)[0] >= all[0]);
+    assert_eq!(counts(&hosts), all, "{mode}");
+}
+
+#[test]
+fn counts_are_exact_while_a_processor_goes_offline_and_comes_back() {
+    if !may_disturb() {
+        return;
+    }
+    const ONLINE: &str = "/sys/devices/system/cpu/cpu1/online";
+    for mode in ["native", "generic", "tc"] {
+        stays_exact(mode, |hosts| {
+            for _ in 0..3 {
+                for state in ["0", "1"] {
+                    write(ONLINE, state);
+                    assert_eq!(fs::read_to_string(ONLINE).unwrap().trim(), state);
+                    thread::sleep(Duration::from_millis(300));
+                    // Counters of both processors are read, and the program is loaded anew.
+                    let before = counts(hosts);
+                    hosts.run("set eth0 --limit default --rate 2/h");
+                    hosts.run("set eth0 --limit default --rate 1/h");
+                    assert!(counts(hosts)[0] >= before[0], "{mode}, {state}");
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn counts_are_exact_when_the_clock_of_the_day_is_set() {
+    if !may_disturb() {
+        return;
+    }
+    const DAY: i64 = 86_400;
+    let set = |days: i64| {
+        let (now, own) = (now(ClockId::CLOCK_REALTIME), now(ClockId::CLOCK_MONOTONIC));
+        let seconds = now.as_secs().cast_signed() + days * DAY;
+        clock_settime(ClockId::CLOCK_REALTIME, TimeSpec::new(seconds, 0)).unwrap();
+        let later = self::now(ClockId::CLOCK_MONOTONIC);
+        assert!(
+            later - own < Duration::from_secs(60),
+            "the kernel's clock is another one"
+        );
+    };
+    for mode in ["native", "tc"] {
+        stays_exact(mode, |hosts| {
+            hosts.run("ban eth0 203.0.113.7 --for 1h");
+            for days in [1, -400, 399] {
+                set(days);
+                thread::sleep(Duration::from_millis(300));
+                hosts.run("status eth0");
+                let bans = hosts.run("bans eth0");
+                assert!(bans.contains("203.0.113.7"), "{days} days: {bans}");
+            }
+        });
+    }
+}
+
+/// With `pm_test`, the kernel does all that precedes sleep, then waits for five seconds instead of switching off: the other
+/// processors are offline, and its clock stands still.
+#[test]
+fn counts_are_exact_when_the_machine_sleeps() {
+    if !may_disturb() {
+        return;
+    }
+    let slept = || now(ClockId::CLOCK_BOOTTIME).saturating_sub(now(ClockId::CLOCK_MONOTONIC));
+    for mode in ["native", "tc"] {
+        stays_exact(mode, |hosts| {
+            let before = slept();
+            write("/sys/power/pm_test", "core");
+            write("/sys/power/state", "mem");
+            let slept = slept() - before;
+            println!("slept {slept:?} by the clock of boot");
+            hosts.run("status eth0");
+        });
+    }
+    // Tokens come by the kernel's clock, which does not count sleep.
+    let hosts = Hosts::new();
+    hosts.run("attach eth0 --rate 1/s --burst 3");
+    let traffic = Traffic::new(&hosts);
+    let begin = now(ClockId::CLOCK_MONOTONIC);
+    assert!(traffic.passed("10.0.0.1", 10) >= 3);
+    write("/sys/power/pm_test", "core");
+    write("/sys/power/state", "mem");
+    let passed = 3 + traffic.passed("10.0.0.1", 10);
+    let awake = (now(ClockId::CLOCK_MONOTONIC) - begin).as_secs();
+    assert!(passed <= 3 + awake + 1, "{passed} in {awake} s");
+}
+
+/// A sender of real-time priority runs as soon as it may, so also while the kernel handles a packet of the other one where
+/// it lets itself be interrupted (PREEMPT_RT).
+#[test]
+fn counts_are_exact_when_a_sender_interrupts_another_one_on_its_processor() {
+    need_kernel!();
+    let _alone = alone();
+    const ROUNDS: u64 = 60;
+    for mode in ["native", "generic", "tc"] {
+        if mode == "tc" && !limiter_tests::need::tcx() {
+            continue;
+        }
+        let hosts = Hosts::new();
+        // Several limits take the full path, which keeps what it knows of a packet in a map of the processor.
+        hosts.attach_file(&format!(
+            "interfaces = [\"eth0\"]\nmode = \"{mode}\"\nnew_sources = \"none\"\n\
+             [[limit]]\nname = \"source\"\nrate = \"1/h\"\nburst = {BURST}\n\
+             [[limit]]\nname = \"pair\"\nkey = \"source + destination\"\nrate = \"1/h\"\nburst = 1000\n"
+        ));
+        let all: Vec<_> = [0, SOURCES as u32]
+            .map(|first| {
+                (
+                    Raw::open(&hosts.client),
+                    frames(&hosts, first, SOURCES as u32),
+                )
+            })
+            .into();
+        thread::scope(|scope| {
+            for (number, (wire, frames)) in all.iter().enumerate() {
+                scope.spawn(move || {
+                    pin_to(0);
+                    if number == 0 {
+                        let own = nix::unistd::gettid().to_string();
+                        let mut chrt = Command::new("chrt");
+                        let set = chrt.args(["-f", "-p", "50", &own]).status();
+                        assert!(set.unwrap().success());
+                    }
+                    for _ in 0..ROUNDS {
+                        for frame in frames {
+                            wire.send(frame);
+                        }
+                        // The one of higher priority comes back while the other one sends.
+                        thread::sleep(Duration::from_micros(if number == 0 { 500 } else { 0 }));
+                    }
+                });
+            }
+        });
+        let wanted = [2 * ROUNDS * SOURCES, 2 * SOURCES * BURST];
+        eventually("all packets are counted", || counts(&hosts)[0] >= wanted[0]);
+        assert_eq!(counts(&hosts), wanted, "{mode}");
+        let status = hosts.status();
+        assert_eq!(
+            number(&status["drops"]["limit"]["packets"]),
+            wanted[0] - wanted[1],
+            "{mode}: {status}"
+        );
+    }
+}
