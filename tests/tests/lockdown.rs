@@ -3,7 +3,7 @@
 
 use std::{
     env, fs,
-    net::{TcpListener, TcpStream},
+    net::{Ipv4Addr, TcpListener, TcpStream},
     thread,
     time::Duration,
 };
@@ -22,10 +22,14 @@ const PAGE: &str = include_str!("../../docs/lockdown.md");
 /// The limit of most commands here.
 const LIMIT: &str = "--rate 1/h --burst 3";
 
+/// Few new sources at once, and an answer to all others.
+const FEW: &str = "interfaces = \"eth0\"\nsecond_chance = false\nnew_sources = \"1/h\"\nnew_sources_burst = 4\n\
+    [[limit]]\nname = \"default\"\nrate = \"1/h\"\nburst = 10\nproof = \"syn-cookie\"\n";
+
 /// A use of limiter: its name on the page; the test, which returns what it found wrong.
 type Use = (&'static str, fn() -> Result<(), String>);
 
-const USES: [Use; 9] = [
+const USES: [Use; 10] = [
     ("attach, native mode", || limits("native")),
     ("attach, generic mode", || limits("generic")),
     ("attach, mode tc", || limits("tc")),
@@ -35,6 +39,7 @@ const USES: [Use; 9] = [
     ("learn", learn),
     ("proof by SYN cookies", prove),
     ("export", export),
+    ("the driver's own words if attach fails", say),
 ];
 
 /// The kernel's lockdown, from its list with brackets around the one in force; none if it has no lockdown.
@@ -56,7 +61,7 @@ fn uses_of_limiter_work_in_lockdown() {
     for (name, works) in USES {
         let result = match works() {
             Ok(()) => "works".to_owned(),
-            Err(why) => format!("no: {}", why.trim()),
+            Err(why) => format!("no: {}", why.lines().last().unwrap_or_default()),
         };
         rows.push(format!("| {wanted} | {name} | {result} |"));
         println!("{}", rows[rows.len() - 1]);
@@ -123,9 +128,12 @@ fn write() -> Result<(), String> {
     let path = files.path("drops.pcapng");
     run(&hosts, &format!("attach eth0 {LIMIT}"))?;
     let frame = udp(&hosts, "10.0.0.1".parse().unwrap(), 9);
-    let _flood = Flood::start(&hosts, vec![frame.clone()], Duration::from_millis(20));
-    run(&hosts, &format!("watch eth0 --write {path} --for 2s"))?;
-    let written = fs::read(path).map_err(|error| error.to_string())?;
+    let watcher = Watcher::try_to_start(&hosts, &["--write", &path])?;
+    Traffic::new(&hosts).send(&[&frame[..]; 6]);
+    thread::sleep(Duration::from_secs(2));
+    let ended = watcher.end();
+    expect(ended.status, 0)?;
+    let written = fs::read(&path).map_err(|error| error.to_string())?;
     expect(
         written.windows(frame.len()).any(|bytes| bytes == frame),
         true,
@@ -134,8 +142,12 @@ fn write() -> Result<(), String> {
 
 fn learn() -> Result<(), String> {
     let hosts = Hosts::new();
-    let frame = udp(&hosts, "10.0.0.1".parse().unwrap(), 9);
-    let flood = Flood::start(&hosts, vec![frame], Duration::from_millis(20));
+    let source = |number| udp(&hosts, Ipv4Addr::new(10, 0, 0, number).into(), 9);
+    let flood = Flood::start(
+        &hosts,
+        (1..9).map(source).collect(),
+        Duration::from_millis(20),
+    );
     let learnt = run(&hosts, "learn eth0 --for 3s --mode native");
     flood.end();
     expect(learnt?.contains("rate"), true)
@@ -146,11 +158,12 @@ fn prove() -> Result<(), String> {
     prepare_answers(&hosts);
     let listener = on(&hosts.server, || TcpListener::bind((SERVER, PORT)).unwrap());
     thread::spawn(move || while listener.accept().is_ok() {});
-    run(
-        &hosts,
-        "attach eth0 --rate 1/h --burst 10 --proof syn-cookie --new-sources 1/h --new-sources-burst 1 --mode native",
-    )?;
-    Traffic::new(&hosts).passed("10.0.0.1", 2);
+    hosts.attach_file(FEW);
+    let refused: Vec<_> = (1..30)
+        .map(|number| udp(&hosts, Ipv4Addr::new(10, 0, 0, number).into(), 9))
+        .collect();
+    let refused: Vec<_> = refused.iter().map(Vec::as_slice).collect();
+    Traffic::new(&hosts).send(&refused);
     let patience = Duration::from_secs(5);
     let connected = on(&hosts.client, || {
         TcpStream::connect_timeout(&(SERVER, PORT).into(), patience)
@@ -168,4 +181,18 @@ fn export() -> Result<(), String> {
     let exporter = Exporter::start(&hosts.server);
     let metrics = exporter.get("/metrics");
     expect(metrics.contains("limiter_packets_total{"), true)
+}
+
+/// The driver refuses a program if the other end of the veth has more queues.
+fn say() -> Result<(), String> {
+    let hosts = Hosts::new();
+    let veth = "link add v1 numtxqueues 2 numrxqueues 2 type veth peer name v2 numtxqueues 2 numrxqueues 1";
+    hosts
+        .server
+        .namespace
+        .ip(veth)
+        .map_err(|error| error.to_string())?;
+    let refused = hosts.limiter("attach v2 --rate 5 --mode native");
+    expect(refused.stderr.contains("the kernel says 'veth: "), true)
+        .map_err(|_| "left out".to_owned())
 }

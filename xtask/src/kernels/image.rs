@@ -24,9 +24,9 @@ use crate::{
 /// The tested command.
 const COMMAND: &str = "limiter";
 /// Other programs that the tests and `init.sh` call, their packages, and the script that copies them.
-const PROGRAMS: &str = "busybox bpftool ethtool ip iperf3 tc teamnl wg xdp-loader";
+const PROGRAMS: &str = "busybox bpftool chrt ethtool ip iperf3 tc teamnl wg xdp-loader";
 const PACKAGES: &str =
-    "busybox bpftool ethtool iproute2 iperf3 libteam-utils wireguard-tools xdp-tools";
+    "busybox bpftool ethtool iproute2 iperf3 libteam-utils util-linux wireguard-tools xdp-tools";
 const COPY: &str = include_str!("programs.sh");
 /// The first process, with the tests to run.
 const INIT: &str = include_str!("init.sh");
@@ -105,7 +105,7 @@ fn build(architecture: Architecture) -> Result<Vec<Program>> {
 
 /// The folder of the unpacked packages with [`PROGRAMS`], and of those that they need. Unpacks them if it is missing.
 pub fn packages(architecture: Architecture) -> Result<PathBuf> {
-    let kept = folder().join(format!("packages-{}", architecture.debian));
+    let kept = folder().join(format!("programs-{}", architecture.debian));
     if !kept.exists() {
         let name = architecture.name;
         progress(&format!("unpacking Debian's programs for {name}"));

@@ -33,7 +33,7 @@ pub struct Release {
 /// The script that keeps a kernel and its modules, and the modules, besides those that they need.
 const KEEP: &str = include_str!("keep.sh");
 const WANTED: &str = "veth bonding 8021q bridge macvlan macvtap team team_mode_activebackup virtio_pci virtio_net vmxnet3 e1000 e1000e 8139cp 8139too igb sch_fq sch_ingress cls_matchall act_police tun wireguard \
-    xfrm_interface ip_vti ip6_vti esp4 esp6 xfrm_user sha512_generic jitterentropy_rng drbg ctr gcm seqiv ghash-generic ipip sit ip6_tunnel ip_gre ip6_gre fou fou6 vxlan geneve sctp \
+    xfrm_interface ip_vti ip6_vti esp4 esp6 xfrm_user sha512_generic jitterentropy_rng drbg ctr gcm seqiv ghash-generic ipip sit ip6_tunnel ip_gre ip6_gre fou fou6 vxlan geneve crc32c_generic sctp \
     l2tp_netlink l2tp_eth ifb vrf ipvlan macsec hsr cls_u32 act_mirred";
 /// The folder of a kernel's modules, in the folder of the kernel.
 pub const MODULES: &str = "modules";
