@@ -20,13 +20,18 @@ use limiter_tests::{
     traffic::{Flood, Traffic, udp},
 };
 use nix::{
-    sys::time::TimeSpec,
+    sys::{
+        resource::{UsageWho, getrusage},
+        time::TimeSpec,
+    },
     time::{ClockId, clock_gettime, clock_settime},
 };
 
 /// Sources, and packets that pass of each.
 const SOURCES: u64 = 50;
 const BURST: u64 = 7;
+/// Packets of each source, of two senders.
+const ROUNDS: u64 = 60;
 
 /// True in the machine that may be disturbed.
 fn may_disturb() -> bool {
@@ -196,6 +201,7 @@ fn counts_are_exact_when_a_sender_interrupts_another_one_on_its_processor() {
         let status = || hosts.json(&format!("status {place} --json"))["interfaces"][0].clone();
         let seen = || number(&status()["seen"]["packets"]);
         eventually("all packets are counted", || seen() >= sent);
+        each_has_its_own(&hosts, place);
         let status = status();
         let [seen, passed, dropped] = [
             &status["seen"]["packets"],
@@ -212,9 +218,30 @@ fn counts_are_exact_when_a_sender_interrupts_another_one_on_its_processor() {
     }
 }
 
+/// Panics unless each source was charged for each of its own packets. If two packets get mixed up, one source has one more, and
+/// another one less.
+fn each_has_its_own(hosts: &Hosts, place: &str) {
+    let top = hosts.json(&format!(
+        "top {place} --once --json --interval 100ms -n 300"
+    ));
+    let rows = top["sources"].as_array().unwrap().iter();
+    let counts = rows
+        .filter(|row| row["limit"] == "each")
+        .map(|row| ["passed_packets", "dropped_packets"].map(|key| number(&row[key])));
+    let counts: Vec<_> = counts.collect();
+    assert_eq!(counts.len() as u64, 2 * SOURCES, "{top:#}");
+    let other: Vec<_> = counts
+        .iter()
+        .filter(|counts| **counts != [BURST, ROUNDS - BURST])
+        .collect();
+    assert!(
+        other.is_empty(),
+        "{place}: passed and dropped of some sources: {other:?}"
+    );
+}
+
 /// Two threads of one processor send packets of different addresses, one with real-time priority. Returns their number.
 fn send_in_turns(hosts: &Hosts, is_out: bool) -> u64 {
-    const ROUNDS: u64 = 60;
     let own = |first: u32| match is_out {
         true => (Raw::open(&hosts.server), sent_frames(hosts, first)),
         false => (
@@ -233,6 +260,11 @@ fn send_in_turns(hosts: &Hosts, is_out: bool) -> u64 {
                     let set = chrt.args(["-f", "-p", "50", &thread]).status();
                     assert!(set.unwrap().success());
                 }
+                let interruptions = || {
+                    let usage = getrusage(UsageWho::RUSAGE_THREAD).unwrap();
+                    usage.involuntary_context_switches()
+                };
+                let before = interruptions();
                 for _ in 0..ROUNDS {
                     for frame in frames {
                         // A packet that a limit drops is an error of the socket.
@@ -242,6 +274,10 @@ fn send_in_turns(hosts: &Hosts, is_out: bool) -> u64 {
                             thread::sleep(Duration::from_micros(50));
                         }
                     }
+                }
+                if number == 1 {
+                    println!("interrupted {} times", interruptions() - before);
+                    assert!(interruptions() > before);
                 }
             });
         }
