@@ -188,6 +188,8 @@ fn bonds_of_all_ports_at_once() {
         Device {
             name: "bond, 802.3ad",
             server: bond!("802.3ad"),
+            // When a port's link is restarted, the other one becomes active, as there is no LACP at the other end.
+            places: &["bond0"],
             ..BOND
         },
     ]);

@@ -283,6 +283,7 @@ fn missing_machine_requirements_are_problems() {
         kernel: Err(Error::Refused(
             "this kernel is 5.10.0: boot a newer one".to_owned(),
         )),
+        has_tcx: false,
         missing: requirements::NEEDED[..2].to_vec(),
         may_mount: false,
         bpffs: Ok(false),
