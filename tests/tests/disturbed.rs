@@ -10,9 +10,11 @@ use std::{
     time::Duration,
 };
 
+use limiter_kernel::sys::{requirements, requirements::KernelVersion};
 use limiter_tests::{
     cpus::{alone, pin_to},
     eventually,
+    files::Folder,
     hosts::{Hosts, SERVER},
     need, need_kernel, number,
     packet::Ends,
@@ -177,6 +179,10 @@ fn counts_are_exact_when_the_machine_sleeps() {
 fn counts_are_exact_when_a_sender_interrupts_another_one_on_its_processor() {
     need_kernel!();
     let _alone = alone();
+    let files = Folder::new();
+    let name = nix::sys::utsname::uname().unwrap();
+    let is_new_real_time = name.version().to_string_lossy().contains("PREEMPT_RT")
+        && requirements::version().unwrap() >= Some(KernelVersion(6, 18));
     let modes = [
         ("native", "in"),
         ("generic", "in"),
@@ -187,12 +193,25 @@ fn counts_are_exact_when_a_sender_interrupts_another_one_on_its_processor() {
     for (mode, direction) in modes {
         let hosts = Hosts::new();
         // Several limits take the full path, which keeps what it knows of a packet in a map of the processor.
-        hosts.attach_file(&format!(
+        let file = format!(
             "interfaces = [\"eth0\"]\nmode = \"{mode}\"\ndirection = \"{direction}\"\nnew_sources = \"none\"\n\
              [[limit]]\nname = \"each\"\nrate = \"1/h\"\nburst = {BURST}\n\
              [[limit]]\nname = \"pair\"\nkey = \"source + destination\"\nrate = \"1/h\"\nburst = 1000\n"
-        ));
+        );
+        let file = files.write("limiter.toml", file);
+        let attached = hosts.limiter(&["attach", "--config", &file]);
+        attached.expect(0);
+        let may_mix_up = attached.stderr.contains("may be taken for each other");
+        assert_eq!(
+            may_mix_up,
+            *direction == "out" && is_new_real_time,
+            "{attached:#?}"
+        );
         let sent = send_in_turns(&hosts, *direction == "out");
+        if may_mix_up {
+            // Seen on Debian's 7.3.4-rt: 13 packets of 63,000.
+            continue;
+        }
         let place = if *direction == "out" {
             "eth0:out"
         } else {

@@ -64,6 +64,17 @@ pub fn untested() -> Option<String> {
     version().ok().flatten().and_then(KernelVersion::untested)
 }
 
+/// A note about outgoing packets on a real-time kernel whose tasks interrupt each other while they send: since Linux 6.18,
+/// unless it is built to keep them apart, which a process cannot see.
+pub fn may_mix_up() -> Option<&'static str> {
+    let name = nix::sys::utsname::uname().ok()?;
+    let is_real_time = name.version().to_string_lossy().contains("PREEMPT_RT");
+    let is_new = version().is_ok_and(|version| version >= Some(KernelVersion(6, 18)));
+    (is_real_time && is_new).then_some(
+        "on this real-time kernel, outgoing packets that interrupt each other on a CPU may be taken for each other, unless it has CONFIG_PREEMPT_RT_NEEDS_BH_LOCK=y: limit them elsewhere, or accept that",
+    )
+}
+
 /// True if this kernel has packets in several buffers, so jumbo frames (commit c2f2cdbeffda), and helpers that copy bytes of
 /// packets for XDP (commit 3f364222d032).
 pub fn has_frags() -> bool {

@@ -126,6 +126,11 @@ pub async fn run(arguments: Attach) -> anyhow::Result<()> {
     {
         note(&untested);
     }
+    if wanted.settings.direction == Direction::Out
+        && let Some(mixed) = requirements::may_mix_up()
+    {
+        note(mixed);
+    }
     for (interface, _) in attached {
         match shown(interface).await {
             Ok(shown) => report(&shown),
