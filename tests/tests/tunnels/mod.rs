@@ -8,7 +8,6 @@ mod other;
 mod pcapng;
 mod process;
 
-use crate::drivers::are_on_page;
 use attachment::Attachment;
 use kinds::Kind;
 use limiter_tests::{eventually, need, need_kernel};
@@ -101,17 +100,5 @@ fn limited(test: &str, kind: &Kind) {
             .admits_its_burst();
             hosts.run(&format!("detach {place}"));
         }
-        let versions: Vec<_> = kind
-            .carries
-            .iter()
-            .map(|version| format!("IPv{version}"))
-            .collect();
-        let row = format!(
-            "| {} | `{place}` | tc | {} | - |",
-            kind.name,
-            versions.join(", ")
-        );
-        println!("{row}");
-        are_on_page(&[row]);
     }
 }

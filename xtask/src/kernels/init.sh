@@ -88,7 +88,6 @@ drivers-*)
         layers::interfaces_whose_incoming_packets_no_program_sees_are_refused \
         above::tunnels_with_ethernet_headers above::macsec_hsr_ipvlan_and_netkit above::bonds_of_all_ports_at_once \
         layers::program_beside_the_interface_is_not_in_the_way layers::program_on_any_kind_of_interface_above_is_named
-    target tunnels "tunnels"
     echo "=== end"
     poweroff -f
     ;;
