@@ -3,6 +3,8 @@
 mod content;
 mod list_table;
 mod problems;
+mod rewrite;
+mod rewrite_lists;
 mod show;
 #[cfg(test)]
 mod tests;
@@ -11,6 +13,7 @@ use std::path::Path;
 
 pub use crate::reader::Mistake;
 pub use content::{File, TABLES};
+pub use rewrite::rewritten;
 pub use show::{matches, show};
 
 use crate::reader;
