@@ -7,7 +7,6 @@
 //! still.
 
 use std::{
-    env,
     io::Read as _,
     path::PathBuf,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -22,13 +21,14 @@ use limiter_kernel::{
     Attachment,
     ops::bans::{Kept, is_kept},
     program::bans::text,
-    state::pins,
     sys::clock,
 };
-use nix::unistd::geteuid;
 use serde::{Deserialize, Serialize};
 
-use crate::{files::Folder, show::units::counted};
+use crate::{
+    files::{Folder, Place, name_of},
+    show::units::counted,
+};
 
 /// The most bans in a file.
 const MOST: usize = 100_000;
@@ -70,32 +70,13 @@ pub struct Found {
     pub path: PathBuf,
 }
 
-/// The folder of the files: an existing one, and the names below it. The number of a network namespace is valid only until
-/// the host restarts, and so are the files of all but that of process 1.
-fn place() -> Result<(PathBuf, &'static [&'static str])> {
-    let is_first = pins::namespace()?.is_none();
-    let (base, variable) = match is_first {
-        true => ("/var/lib", "STATE_DIRECTORY"),
-        false => ("/run", "RUNTIME_DIRECTORY"),
-    };
-    if geteuid().is_root() {
-        return Ok((base.into(), &["limiter", "bans"]));
-    }
-    let value = env::var(variable).unwrap_or_default();
-    match value.split(':').next() {
-        Some(first) if !first.is_empty() => Ok((first.into(), &["bans"])),
-        _ => Err(anyhow!(
-            "only root writes to {base}/limiter/bans: set {variable} to a folder of user {}",
-            geteuid()
-        )),
-    }
+fn place() -> Result<Place> {
+    Place::lasting("bans")
 }
 
 /// The name of an interface's file.
 fn file_name(interface: &str) -> Result<String> {
-    let pins = pins::directory(interface)?;
-    let name = pins.file_name().and_then(|name| name.to_str());
-    Ok(format!("{}.json", name.context("an interface has a name")?))
+    Ok(format!("{}.json", name_of(interface)?))
 }
 
 /// Seconds since 1970.
@@ -106,8 +87,7 @@ fn wall() -> u64 {
 
 /// Reads the file of an interface. None if there is none.
 pub fn read(interface: &str) -> Result<Option<Found>> {
-    let (base, names) = place()?;
-    let Some(folder) = Folder::open(&base, names)? else {
+    let Some(folder) = place()?.open()? else {
         return Ok(None);
     };
     let name = file_name(interface)?;
@@ -183,8 +163,7 @@ pub fn write(attachment: &Attachment) -> Result<Option<String>> {
     bans.sort_unstable_by_key(|(prefix, ban)| (*prefix, ban.origin));
     let left_out = bans.len().saturating_sub(MOST);
     bans.truncate(MOST);
-    let (base, names) = place()?;
-    let (folder, name) = (Folder::make(&base, names)?, file_name(interface)?);
+    let (folder, name) = (place()?.make()?, file_name(interface)?);
     if bans.is_empty() {
         folder.remove(&name)?;
         return Ok(None);
@@ -230,8 +209,7 @@ pub async fn follow(interface: &str) -> Result<Option<String>> {
     if attachment.record.settings.keep_bans {
         return write_change(&attachment);
     }
-    let (base, names) = place()?;
-    if let Some(folder) = Folder::open(&base, names)? {
+    if let Some(folder) = place()?.open()? {
         folder.remove(&file_name(interface)?)?;
     }
     Ok(None)

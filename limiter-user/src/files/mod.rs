@@ -1,6 +1,8 @@
 //! Files that are written: those that users name, and limiter's own.
 
 mod folder;
+mod place;
+mod user_file;
 
 use std::{
     fs::{File, OpenOptions, Permissions},
@@ -10,6 +12,8 @@ use std::{
 };
 
 pub(crate) use folder::Folder;
+pub(crate) use place::{Place, name_of};
+pub(crate) use user_file::{NotWritten, UserFile, create_whole};
 
 /// Creates a file that users name, for its owner alone, whatever the umask is. It must not exist: another user may have
 /// placed a link or a file of their own there. `create_new` follows no link.
