@@ -5,7 +5,7 @@ use std::{env, fs, path::Path};
 use schemars::{JsonSchema, generate::SchemaSettings};
 
 use crate::{
-    observe::{Bans, Listing, Status, event, log, source},
+    observe::{Bans, Changes, Listing, Status, event, log, source},
     plan::{
         doctor,
         replay::{PacketVerdict, Report},
@@ -42,6 +42,7 @@ fn json_schemas_match_the_types() {
     for (name, made) in [
         ("bans", schema::<Bans>()),
         ("check", schema::<source::Check>()),
+        ("difference", schema::<Changes>()),
         ("doctor", schema::<doctor::Diagnosis>()),
         ("list", schema::<Listing>()),
         ("log", schema::<log::LogLine>()),

@@ -41,6 +41,10 @@ reload => eth0
 keep => not on trial
 config show => rate
 preset web => interfaces = ["eth0"]
+config diff => no difference
+config diff eth0 => no difference
+config save => the settings in force
+config save eth0 => the settings in force
 "#;
 
 /// Command lines of a mistake that limiter does not guess around, and words of the message.
@@ -54,6 +58,9 @@ stop eth0 => limiter detach IFACE
 start eth0 => limiter attach IFACE
 add eth0 => limiter attach IFACE | limiter deny add
 remove eth0 => limiter detach IFACE | limiter deny remove
+save => limiter config save IFACE FILE
+diff => limiter config diff IFACE
+visudo => limiter edit IFACE
 logs => limiter watch IFACE | limiter log IFACE
 stats => limiter status | limiter top
 version => limiter --version

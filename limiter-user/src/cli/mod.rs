@@ -15,12 +15,15 @@ mod limit {
     pub mod adapt;
     pub mod attach;
     pub mod detach;
+    mod dialog;
+    pub mod editor;
     pub mod keep;
     pub mod one;
     pub mod reload;
     pub mod reset;
     pub mod set;
     mod together;
+    mod workshop;
 }
 mod lists {
     pub mod ban;
@@ -101,7 +104,7 @@ use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use tokio::runtime::Builder;
 
 use fleet::agent;
-use limit::{adapt, attach, detach, keep, one, reload, reset, set};
+use limit::{adapt, attach, detach, editor, keep, one, reload, reset, set};
 use limiter_config::lists::{ALLOW, DENY};
 use lists::{ban, bans, edit, feed, unban};
 use observe::{check, export, log, notify, status, top, watch};
@@ -136,7 +139,10 @@ struct Cli {
 
 /// The groups of `limiter help`, with their verbs.
 pub const GROUPS: [(&str, &str); 6] = [
-    ("Limit", "attach set limit reload keep reset adapt detach"),
+    (
+        "Limit",
+        "attach set limit reload edit keep reset adapt detach",
+    ),
     ("Observe", "status top watch log check export notify"),
     ("Lists", "allow deny tier ban unban bans feed"),
     ("Plan", "doctor learn replay config"),
@@ -150,6 +156,7 @@ enum Verb {
     Set(set::Set),
     Limit(one::One),
     Reload(reload::Reload),
+    Edit(editor::Edit),
     Keep(keep::Keep),
     Reset(reset::Reset),
     Adapt(adapt::Adapt),
@@ -177,7 +184,7 @@ enum Verb {
     Doctor(doctor::Doctor),
     Learn(learn::Learn),
     Replay(replay::Replay),
-    /// Check a configuration file, or print the one in force
+    /// Check a configuration file; print, compare, save the one in force
     #[command(subcommand)]
     Config(config::Verb),
     Agent(agent::Agent),
@@ -269,6 +276,7 @@ async fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Set(arguments) => set::run(arguments).await,
         Verb::Limit(arguments) => one::run(arguments).await,
         Verb::Reload(arguments) => reload::run(arguments).await,
+        Verb::Edit(arguments) => editor::run(arguments).await,
         Verb::Keep(arguments) => keep::run(arguments).await,
         Verb::Reset(arguments) => reset::run(arguments).await,
         Verb::Adapt(arguments) => adapt::run(arguments).await,

@@ -5,6 +5,7 @@
 
 pub mod bans;
 pub mod busiest;
+mod changes;
 pub mod check;
 pub mod choice;
 pub mod collect;
@@ -24,6 +25,7 @@ pub mod source;
 
 pub use bans::{Ban, BanCounts, BanOrder, Bans};
 pub use busiest::Order;
+pub use changes::Changes;
 pub use choice::{Choice, Filter};
 pub use count::{Count, Counted, PerSecond, Rates, Verdicts, of_the_only_limit, verdicts};
 pub use delays::Delays;

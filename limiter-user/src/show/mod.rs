@@ -1,6 +1,7 @@
 //! Text for people, from the results of `observe` and `plan`.
 
 pub mod bans;
+pub mod changes;
 pub mod check;
 pub mod doctor;
 pub mod limits;

@@ -1,3 +1,6 @@
+mod compare;
+pub mod save;
+
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
@@ -6,10 +9,10 @@ use limiter_kernel::Attachment;
 
 use crate::{
     cli::shared::{
-        On, each,
+        On, OnOne, each,
         file::{frame_max, read},
         input::shown,
-        note, print, refuse_warnings, warn_of_changed_meaning, warn_of_full_tables,
+        named, note, print, refuse_warnings, warn_of_changed_meaning, warn_of_full_tables,
         warn_of_ineffective, warn_of_small_bursts, write,
     },
     show::{status::configured, units::counted},
@@ -29,12 +32,47 @@ pub enum Verb {
         #[command(flatten)]
         on: On,
     },
+    /// Print what a reload of a file would change
+    Diff {
+        #[command(flatten)]
+        on: OnOne,
+        /// The configuration file; - for standard input. Default: the file that was applied last
+        #[arg(value_name = "FILE")]
+        file: Option<PathBuf>,
+        /// Print JSON, for programs
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write the settings in force to a file, whose comments stay
+    Save {
+        #[command(flatten)]
+        on: OnOne,
+        /// The configuration file, which may be a new one. Default: the file that was applied last
+        #[arg(value_name = "FILE")]
+        file: Option<PathBuf>,
+    },
 }
 
 pub async fn run(verb: Verb) -> anyhow::Result<()> {
     match verb {
         Verb::Check { file } => check(&file).await,
         Verb::Show { on: targets } => each(&targets.interfaces, show).await,
+        Verb::Diff {
+            on: targets,
+            file,
+            json,
+        } => {
+            let compare =
+                async |interface: &str| compare::compare(interface, file.as_deref(), json).await;
+            each(&targets.interfaces, compare).await
+        }
+        Verb::Save { on: targets, file } => {
+            // One file after the other: interfaces may share it.
+            for interface in named(&targets.interfaces).await? {
+                save::save(&interface, file.as_deref()).await?;
+            }
+            Ok(())
+        }
     }
 }
 
@@ -58,12 +96,17 @@ async fn show(interface: &str) -> anyhow::Result<()> {
     let attachment = Attachment::open(interface).await?;
     let settings = attachment.own_settings()?;
     write(&file::show(&[interface.to_owned()], &settings))?;
+    note_of_fleet(&attachment, "shown");
+    Ok(())
+}
+
+/// Notes prefixes that a file of the settings does not have. `done`: `shown` or `saved`.
+fn note_of_fleet(attachment: &Attachment, done: &str) {
     let of_fleet = attachment.record.overlay.alone.keys().cloned();
     let of_fleet = of_fleet.collect::<Vec<_>>().join(", ");
     if !of_fleet.is_empty() {
         note(&format!(
-            "prefixes that only the fleet has added ({of_fleet}) are not shown: hosts of the fleet get them from the fleet"
+            "prefixes that only the fleet has added ({of_fleet}) are not {done}: hosts of the fleet get them from the fleet"
         ));
     }
-    Ok(())
 }

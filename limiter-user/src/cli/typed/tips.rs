@@ -6,7 +6,7 @@ use super::operands;
 use crate::cli::shared::is_interface;
 
 /// Words, and the commands that do what they mean elsewhere.
-const TIPS: [(&str, &str); 24] = [
+const TIPS: [(&str, &str); 26] = [
     (
         "list ls",
         "`limiter status` lists the attachments, `limiter bans` the bans, and `limiter deny list IFACE` the deny list",
@@ -52,7 +52,7 @@ const TIPS: [(&str, &str); 24] = [
         "`limiter reload IFACE` applies a changed configuration file",
     ),
     (
-        "change update modify edit rate",
+        "change update modify rate",
         "`limiter set IFACE --rate RATE` changes a limit while traffic flows",
     ),
     ("version", "`limiter --version` prints the version"),
@@ -66,7 +66,15 @@ const TIPS: [(&str, &str); 24] = [
     ),
     (
         "save dump export-config backup",
-        "`limiter config show IFACE` prints the settings in force, as a configuration file",
+        "`limiter config save IFACE FILE` writes the settings in force to a file, and `limiter config show IFACE` prints them",
+    ),
+    (
+        "diff compare",
+        "`limiter config diff IFACE` prints what a reload of the file would change",
+    ),
+    (
+        "visudo vi vim nano",
+        "`limiter edit IFACE` opens the configuration in your editor",
     ),
     (
         "presets recipe recipes profile profiles template templates",

@@ -1,0 +1,139 @@
+//! `limiter config save`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{anyhow, bail};
+use limiter_config::{
+    Settings,
+    difference::difference,
+    file::{self, rewritten},
+};
+use limiter_kernel::Attachment;
+
+use crate::{
+    cli::shared::{file::refused, input::is_input, note, outcome, report},
+    files::{NotWritten, UserFile, create_whole},
+};
+
+/// Writes the settings in force to `path`, or to the file that they came from.
+pub async fn save(interface: &str, path: Option<&Path>) -> anyhow::Result<()> {
+    let attachment = Attachment::open(interface).await?;
+    let path = match (path, &attachment.record.file) {
+        (Some(path), _) if is_input(path) => bail!(
+            "- is standard input, and nothing is saved there: `limiter config show {interface}` prints the settings"
+        ),
+        (Some(path), _) => std::path::absolute(path)?,
+        (None, Some(path)) => path.clone(),
+        (None, None) => bail!(
+            "{interface} was not attached from a file: name one, as in `limiter config save {interface} /etc/limiter/{interface}.toml`"
+        ),
+    };
+    let own = attachment.own_settings()?;
+    let shown = path.display();
+    let failed = |error: std::io::Error| {
+        anyhow!(
+            "{shown} cannot be written ({error}): check the path, its permissions and the room on the disk; nothing was changed"
+        )
+    };
+    match UserFile::read(&path).map_err(failed)? {
+        None => {
+            create_whole(&path, &file::show(&[interface.to_owned()], &own)).map_err(failed)?;
+            report(&format!("{interface}: saved in {shown}, a new file\n"));
+        }
+        Some(old) => {
+            let before = settings_of(&old)?;
+            let changes = difference(&before, &own, attachment.record.frame_max);
+            if before == own {
+                let text = format!("{interface}: unchanged: {shown} has the settings in force\n");
+                outcome(true, &text);
+            } else {
+                old.replace(&in_force(interface, &old, &before, &own)?, false)
+                    .map_err(|error| match error {
+                        NotWritten::Io(error) => failed(error),
+                        NotWritten::Changed => anyhow!(
+                            "{shown} was changed by another program at this moment, and stays so: repeat the command"
+                        ),
+                    })?;
+                let lines = changes.iter();
+                let lines: String = lines.map(|line| format!("{interface}: {line}\n")).collect();
+                report(&format!("{lines}{interface}: saved in {shown}\n"));
+            }
+        }
+    }
+    note_others(interface, &path, &attachment).await;
+    Ok(())
+}
+
+/// The settings of a file. Its mistakes are reported.
+pub fn settings_of(old: &UserFile) -> anyhow::Result<Settings> {
+    let folder = old.path.parent().unwrap_or(Path::new("."));
+    match file::parse(&old.text, folder) {
+        Ok(file) => Ok(file.settings),
+        Err(mistakes) => Err(refused(&old.path, &mistakes)),
+    }
+}
+
+/// The text of a file with the settings in force.
+pub fn in_force(
+    interface: &str,
+    old: &UserFile,
+    before: &Settings,
+    own: &Settings,
+) -> anyhow::Result<String> {
+    let folder = old.path.parent().unwrap_or(Path::new("."));
+    rewritten(&old.text, folder, before, own).map_err(|why| {
+        anyhow!(
+            "{} stays as it is, because {why}; `limiter config show {interface}` prints the settings in force",
+            old.path.display()
+        )
+    })
+}
+
+/// Notes whom the file concerns besides, and what it does not have.
+async fn note_others(interface: &str, path: &Path, attachment: &Attachment) {
+    let shown = path.display();
+    if attachment.record.file.as_deref() != Some(path) {
+        note(&format!(
+            "`limiter reload {interface} --config {shown}` makes it the file of {interface}; limiter@{interface}.service reads /etc/limiter/{interface}.toml"
+        ));
+    }
+    if let Some(until) = attachment.try_until() {
+        note(&format!(
+            "{interface} is on trial until {until}: what was saved is what is tried"
+        ));
+    }
+    for other in sharing(interface, path).await {
+        note(&format!(
+            "{shown} is the file of {other} too: `limiter config diff {other}` shows what a reload would change there"
+        ));
+    }
+    super::note_of_fleet(attachment, "saved");
+}
+
+/// The other attachments whose settings came from a file.
+pub async fn sharing(interface: &str, path: &Path) -> Vec<String> {
+    let mut others = Vec::new();
+    let look = async |attachment: Attachment| {
+        let name = attachment.interface.name;
+        if name != interface && attachment.record.file.as_deref() == Some(path) {
+            others.push(name);
+        }
+    };
+    // Attachments that cannot be read are reported by `status`.
+    let _ = Attachment::visit_all(look).await;
+    others
+}
+
+/// The file of an attachment, or the one that was named.
+pub fn named_or_last(
+    interface: &str,
+    named: Option<&Path>,
+    attachment: &Attachment,
+) -> anyhow::Result<PathBuf> {
+    let last = attachment.record.file.as_deref();
+    named.or(last).map(Path::to_owned).ok_or_else(|| {
+        anyhow!(
+            "{interface} was not attached from a file: name one, as in `limiter config diff {interface} FILE`"
+        )
+    })
+}

@@ -1,0 +1,20 @@
+//! `config diff` as text.
+
+use crate::observe::Changes;
+
+/// A line for each change, or one that says that there is none.
+pub fn lines(changes: &Changes) -> String {
+    let Changes {
+        interface,
+        file,
+        changes,
+    } = changes;
+    if changes.is_empty() {
+        return format!("{interface}: no difference: {file} has the settings in force\n");
+    }
+    let head = format!("{interface}: in force -> {file}\n");
+    let lines = changes.iter();
+    head + &lines
+        .map(|line| format!("{interface}: {line}\n"))
+        .collect::<String>()
+}
