@@ -5,7 +5,7 @@ use std::{env, fs, path::Path};
 use schemars::{JsonSchema, generate::SchemaSettings};
 
 use crate::{
-    observe::{Bans, Changes, Listing, Status, event, log, source},
+    observe::{Bans, Changes, History, Listing, Status, event, log, source},
     plan::{
         doctor,
         replay::{PacketVerdict, Report},
@@ -44,6 +44,7 @@ fn json_schemas_match_the_types() {
         ("check", schema::<source::Check>()),
         ("difference", schema::<Changes>()),
         ("doctor", schema::<doctor::Diagnosis>()),
+        ("history", schema::<History>()),
         ("list", schema::<Listing>()),
         ("log", schema::<log::LogLine>()),
         ("replay", schema::<Report>()),

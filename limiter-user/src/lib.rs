@@ -1,6 +1,6 @@
 //! The commands of `limiter`, with what they show, plan and send.
 //!
-//! Dependencies go one way: `cli` uses all other modules. `files` uses none. `show` and `export` use plain types.
+//! Dependencies go one way: `cli` uses all other modules. `files` uses only the names of pins. `show` and `export` use plain types.
 
 #![forbid(unsafe_code)]
 
@@ -8,6 +8,7 @@ pub mod adapt;
 #[cfg(feature = "fleet")]
 pub mod agent;
 pub mod ask;
+mod chronicle;
 pub mod cli;
 #[cfg(test)]
 mod documents;

@@ -19,6 +19,7 @@ mod fail2ban;
 mod faults;
 mod feeds;
 mod first_guesses;
+mod history;
 mod interfaces;
 mod learn;
 mod lists;

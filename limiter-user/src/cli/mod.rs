@@ -39,6 +39,7 @@ mod lists {
 mod observe {
     pub mod check;
     pub mod export;
+    pub mod history;
     pub mod log;
     pub mod notify;
     pub mod status;
@@ -69,6 +70,7 @@ mod shared {
     pub mod lasting;
     pub mod limiting;
     pub mod output;
+    pub mod recording;
     pub mod secrets;
     pub mod ssh;
     pub mod values;
@@ -85,6 +87,7 @@ mod shared {
     pub use output::{
         Usage, about, answer, note, outcome, print, report, terminal_width, usage, write,
     };
+    pub use recording::record;
     pub use ssh::{OwnSession, allow_first, own_session, warn_of_ban, warn_of_change};
     pub use values::{
         DAY, MINUTE, SECOND, YEAR, address, count, duration, file_size, interface, is_interface,
@@ -107,11 +110,11 @@ use fleet::agent;
 use limit::{adapt, attach, detach, editor, keep, one, reload, reset, set};
 use limiter_config::lists::{ALLOW, DENY};
 use lists::{ban, bans, edit, feed, unban};
-use observe::{check, export, log, notify, status, top, watch};
+use observe::{check, export, history, log, notify, status, top, watch};
 pub use other::preset::FILES as PRESETS;
 use other::{completions, deeds, helper, man, preset};
 use plan::{config, doctor, learn, replay};
-use shared::{descriptors, interfaces::OnOne, output};
+use shared::{descriptors, interfaces::OnOne, output, recording};
 use typed::{complete, tips, words};
 
 /// The version, and what this build lacks.
@@ -143,7 +146,10 @@ pub const GROUPS: [(&str, &str); 6] = [
         "Limit",
         "attach set limit reload edit keep reset adapt detach",
     ),
-    ("Observe", "status top watch log check export notify"),
+    (
+        "Observe",
+        "status top watch log check history export notify",
+    ),
     ("Lists", "allow deny tier ban unban bans feed"),
     ("Plan", "doctor learn replay config"),
     ("Fleet", "agent"),
@@ -166,6 +172,7 @@ enum Verb {
     Watch(watch::Watch),
     Log(log::Log),
     Check(check::Check),
+    History(history::History),
     Export(export::Export),
     Notify(notify::Notify),
     /// Edit the list of sources that pass before any limit
@@ -234,6 +241,9 @@ pub fn main() -> ExitCode {
     }
     let given: Vec<_> = std::env::args_os().collect();
     let matches = words::parse(given.clone(), command);
+    if let Ok(matches) = &matches {
+        recording::name(matches.subcommand_name());
+    }
     match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => {
             output::be_strict(cli.strict);
@@ -286,6 +296,7 @@ async fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Watch(arguments) => watch::run(arguments).await,
         Verb::Log(arguments) => log::run(arguments).await,
         Verb::Check(arguments) => check::run(arguments).await,
+        Verb::History(arguments) => history::run(arguments).await,
         Verb::Export(arguments) => export::run(arguments).await,
         Verb::Notify(arguments) => notify::run(arguments).await,
         Verb::Allow(verb) => edit::run(ALLOW, verb).await,

@@ -51,6 +51,9 @@ pub enum Question {
     Bans(Vec<String>),
     /// A change of these bans on an interface.
     Change(String, limiter_config::bans::Edit),
+    /// The flood that the history has, for `notify`: dropped packets per second, and the milliseconds for which they last.
+    /// It is answered by nothing, and heard only as the first question.
+    Floods(u64, u64),
     /// The feed ends: its state is to be removed.
     Forget,
 }

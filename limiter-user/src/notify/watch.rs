@@ -44,6 +44,11 @@ pub struct Alarm {
 }
 
 impl Alarm {
+    /// Returns true between the beginning and the end.
+    pub fn is_on(&self) -> bool {
+        self.on
+    }
+
     /// Takes the condition at `now`. Returns it if it has begun (true), or ended (false), and lasted for `window`.
     /// Nothing begins within `pause` after an end.
     pub fn step(&mut self, now: Duration, holds: bool, times: [Duration; 2]) -> Option<bool> {

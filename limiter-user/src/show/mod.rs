@@ -4,6 +4,7 @@ pub mod bans;
 pub mod changes;
 pub mod check;
 pub mod doctor;
+pub mod history;
 pub mod limits;
 pub mod list;
 pub mod live;

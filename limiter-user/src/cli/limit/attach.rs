@@ -5,6 +5,8 @@ use std::{net::IpAddr, time::Duration};
 use clap::Args;
 use limiter_config::{
     Direction, Mode, Settings,
+    difference::difference,
+    ineffective::USUAL_FRAME,
     names::{self, OUT, direction_of},
     reader::Setting,
 };
@@ -28,8 +30,9 @@ use super::{
 use crate::{
     cli::shared::{
         DAY, Limiting, SECOND, Usage, about, at_once::at_once, duration,
-        input::shown as shown_path, interface, note, outcome, read_for, report, settings, ssh,
-        terminal_width, unique, warn_of_changed_meaning, warn_of_full_tables, warn_of_small_bursts,
+        input::shown as shown_path, interface, note, outcome, read_for,
+        record, report, settings, ssh, terminal_width, unique, warn_of_changed_meaning,
+        warn_of_full_tables, warn_of_small_bursts,
     },
     kept,
     observe::collect,
@@ -132,15 +135,38 @@ pub async fn run(arguments: Attach) -> anyhow::Result<()> {
         note(mixed);
     }
     for (interface, _) in attached {
-        match shown(interface).await {
-            Ok(shown) => report(&shown),
-            // The attach has succeeded, so this is no error.
-            Err(error) => note(&format!(
-                "{interface}: attached, but its state cannot be read: {error}"
-            )),
-        }
+        show_attached(interface, &wanted).await;
     }
     Ok(())
+}
+
+/// Prints the state of a new attachment, and keeps what later commands ask for.
+async fn show_attached(interface: &str, wanted: &Wanted) {
+    record_attach(interface, wanted);
+    match shown(interface).await {
+        Ok(shown) => report(&shown),
+        // The attach has succeeded, so this is no error.
+        Err(error) => note(&format!(
+            "{interface}: attached, but its state cannot be read: {error}"
+        )),
+    }
+}
+
+/// Writes an entry for the history.
+fn record_attach(interface: &str, wanted: &Wanted) {
+    let mut details: Vec<_> = wanted
+        .file
+        .iter()
+        .map(|file| format!("file {}", file.display()))
+        .collect();
+    let trial = wanted.trial.map(humantime::format_duration);
+    details.extend(trial.map(|time| format!("on trial for {time}")));
+    details.extend(difference(
+        &Settings::default(),
+        &wanted.settings,
+        USUAL_FRAME,
+    ));
+    record(interface, "attach", &details);
 }
 
 async fn shown(interface: &str) -> Result<String, Error> {
@@ -226,6 +252,7 @@ async fn put_on(interface: &str, wanted: &Wanted, arguments: &Attach) -> anyhow:
                 let replaced = replace(interface, &wanted).await;
                 if let Some(layout) = replaced.map_err(about(interface))? {
                     kept.iter().for_each(|text| note(text));
+                    record_attach(interface, &wanted);
                     report(&format!(
                         "{interface}: replaced another version of limiter (layout {layout}) without a gap; all buckets start full, all counters at 0\n"
                     ));

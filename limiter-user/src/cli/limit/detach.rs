@@ -5,7 +5,7 @@ use limiter_kernel::{
 };
 
 use crate::{
-    cli::shared::{interface, is_all, note, outcome, report, unique},
+    cli::shared::{interface, is_all, note, outcome, record, report, unique},
     kept,
     show::units::counted,
 };
@@ -42,13 +42,19 @@ pub async fn run(arguments: Detach) -> anyhow::Result<()> {
     let mut failed = None;
     for (interface, result) in results {
         match result {
-            Ok(None) => report(&format!(
-                "{interface}: detached{}\n",
-                kept_bans(&interface, arguments.everywhere)
-            )),
-            Ok(Some(again)) => report(&format!(
-                "{interface}: detached; {again} runs there again\n"
-            )),
+            Ok(again) => {
+                // Names of other network namespaces are not those of files here.
+                if !arguments.everywhere {
+                    record(&interface, "detach", &[]);
+                }
+                report(&match again {
+                    None => format!(
+                        "{interface}: detached{}\n",
+                        kept_bans(&interface, arguments.everywhere)
+                    ),
+                    Some(again) => format!("{interface}: detached; {again} runs there again\n"),
+                });
+            }
             Err(Error::NotAttached(_)) => outcome(
                 true,
                 &format!("{interface}: unchanged: limiter is not attached there\n"),

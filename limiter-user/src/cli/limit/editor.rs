@@ -15,6 +15,7 @@ use limiter_kernel::{
 
 use super::{
     dialog::{Answer, Dialog},
+    keep::record_end,
     reload::{allow_in, put_in_force},
     workshop::Workshop,
 };
@@ -24,7 +25,7 @@ use crate::{
         shared::{
             DAY, SECOND, about, allow_first, duration,
             file::{frame_max, refused},
-            interface, note, outcome, report, warn_of_changed_meaning, warn_of_ineffective,
+            interface, note, outcome, record, report, warn_of_changed_meaning, warn_of_ineffective,
         },
     },
     files::{NotWritten, UserFile},
@@ -230,6 +231,7 @@ impl Session {
         match self.dialog.ask(&choices, Some(self.try_for)).await? {
             Answer::Letter('k') => match end(&interface, false).await {
                 Ok(Ended::Kept) => {
+                    record_end(&interface, Ended::Kept);
                     report(&format!("{interface}: kept\n"));
                     self.save(text).await
                 }
@@ -247,7 +249,7 @@ impl Session {
                 self.after_mistake().await
             }
             Answer::Letter(_) | Answer::End => {
-                end(&interface, true).await?;
+                record_end(&interface, end(&interface, true).await?);
                 report(&format!(
                     "{interface}: trial reverted; the settings before it are in force again\n"
                 ));
@@ -292,6 +294,7 @@ impl Session {
                 }
             }
         }
+        record(interface, "save", &[shown.clone()]);
         report(&format!("{interface}: saved in {shown}\n"));
         for other in sharing(interface, &file.path).await {
             note(&format!(

@@ -4,7 +4,7 @@ use limiter_kernel::ops::{
     trial::{Ended, end},
 };
 
-use crate::cli::shared::{On, each, outcome};
+use crate::cli::shared::{On, each, outcome, record};
 
 /// Keep a change that is on trial (`--try`), or revert it
 #[derive(Debug, Args)]
@@ -21,11 +21,26 @@ pub async fn run(arguments: Keep) -> anyhow::Result<()> {
     each(&arguments.on.interfaces, keep).await
 }
 
+/// Writes the end of a trial to the history.
+pub fn record_end(interface: &str, ended: Ended) {
+    match ended {
+        Ended::Kept => record(interface, "keep", &[]),
+        Ended::Reverted => record(interface, "revert", &[]),
+        Ended::NothingBefore | Ended::NoTrial | Ended::LogEnded => {}
+    }
+}
+
 async fn keep_on(interface: &str, revert: bool) -> anyhow::Result<()> {
     let ended = end(interface, revert).await?;
+    record_end(interface, ended);
     let text = match ended {
         Ended::NothingBefore => {
             detach(interface).await?;
+            record(
+                interface,
+                "revert",
+                &["detached: nothing was limited before the trial".to_owned()],
+            );
             "detached: nothing was limited before the trial".to_owned()
         }
         Ended::Kept => format!("kept; `limiter detach {interface}` stops limiting"),

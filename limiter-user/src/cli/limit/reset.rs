@@ -6,7 +6,7 @@ use limiter_config::Limit;
 use limiter_kernel::Attachment;
 
 use crate::{
-    cli::shared::{OnOne, address, each, outcome},
+    cli::shared::{OnOne, address, each, outcome, record},
     observe::Query,
     show::units::{counted, grouped},
 };
@@ -50,6 +50,9 @@ async fn reset_on(interface: &str, query: Option<&Query>) -> anyhow::Result<()> 
             (count, text)
         }
     };
+    if count > 0 {
+        record(interface, "reset", std::slice::from_ref(&text));
+    }
     let why = if count == 0 { "unchanged: " } else { "" };
     outcome(count == 0, &format!("{interface}: {why}{text}\n"));
     Ok(())

@@ -8,7 +8,7 @@ use limiter_kernel::{
     },
 };
 
-use crate::cli::shared::{about, at_once::at_once, note};
+use crate::cli::shared::{about, at_once::at_once, note, record};
 
 /// The effect of `attach` on one interface.
 pub enum Effect {
@@ -92,6 +92,8 @@ pub async fn undo(done: &[(&str, Effect)], wanted: &Wanted) {
                 };
                 match swap(interface, Lasts::ForGood, back).await {
                     Ok(_) => {
+                        let why = "the former settings: another interface failed";
+                        record(interface, "revert", &[why.to_owned()]);
                         "the former settings are in force again, because another interface failed"
                             .to_owned()
                     }

@@ -3,7 +3,10 @@ use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 use clap::Args;
 use ipnet::IpNet;
 use limiter_common::abi;
-use limiter_config::{invalid, lists::BANS};
+use limiter_config::{
+    invalid,
+    lists::{BANS, show},
+};
 use limiter_fleet::question::Edit;
 use limiter_kernel::{
     Attachment,
@@ -18,7 +21,7 @@ use super::{
     to_ban::{Given, given, prefixes},
 };
 use crate::{
-    cli::shared::{OnOne, SECOND, YEAR, each, note, outcome, usage, warn_of_ban},
+    cli::shared::{OnOne, SECOND, YEAR, each, note, outcome, record, usage, warn_of_ban},
     kept,
 };
 
@@ -136,6 +139,15 @@ async fn ban(interface: &str, wish: &Wish) -> anyhow::Result<()> {
         |lasts| format!("for {}", humantime::format_duration(lasts)),
     );
     let shown = first_of(prefixes.iter()).unwrap_or_default();
+    if wish.origin == BY_HAND {
+        let mut details: Vec<_> = prefixes.iter().map(show).collect();
+        let reason = Some(&wish.reason).filter(|reason| !reason.is_empty());
+        let reason = reason
+            .map(|reason| format!(": {reason}"))
+            .unwrap_or_default();
+        details.insert(0, format!("{time}{how}{reason}"));
+        record(interface, "ban", &details);
+    }
     outcome(false, &format!("{interface}: {shown} banned {time}{how}\n"));
     notes.iter().for_each(|text| note(text));
     if is_in_shadow {

@@ -10,7 +10,7 @@ use limiter_kernel::Attachment;
 
 use crate::{
     ask,
-    cli::shared::{note, outcome},
+    cli::shared::{note, outcome, record},
 };
 
 impl Edit {
@@ -83,6 +83,9 @@ impl Edit {
             Kind::Remove => stays(),
             _ => self.denied_too(&in_force),
         };
+        if changed > 0 {
+            record(&interface, "change", std::slice::from_ref(&text));
+        }
         outcome(unchanged, &format!("{interface}: {text}\n"));
         let notes = not_there.filter(|_| changed > 0).into_iter().chain(notes);
         notes.for_each(|text| note(&text));

@@ -9,13 +9,13 @@ use limiter_fleet::question::Edit;
 use limiter_kernel::{
     Attachment, Result,
     ops::bans::BY_FLEET,
-    program::bans::{origin, text},
+    program::bans::{BY_HAND, origin, text},
     sys::clock,
 };
 
 use super::{by_fleet, edit::first_of};
 use crate::{
-    cli::shared::{OnOne, each, note, outcome},
+    cli::shared::{OnOne, each, note, outcome, record},
     kept,
     observe::{Ban, Query, readers},
     show::bans::since,
@@ -116,6 +116,10 @@ async fn unban(interface: &str, arguments: &Unban) -> anyhow::Result<()> {
         let (first, around) = (show(first), around.unwrap_or_default());
         format!("{first} is not banned{around}")
     });
+    if !ended.is_empty() && origin.as_ref().is_none_or(|origin| origin == BY_HAND) {
+        let details: Vec<_> = ended.iter().map(|prefix| show(prefix)).collect();
+        record(interface, "unban", &details);
+    }
     let Some(ended) = first_of(ended.into_iter()) else {
         let why = missing.unwrap_or_default();
         outcome(true, &format!("{interface}: unchanged: {why}\n"));

@@ -9,7 +9,7 @@ use ureq::http::Uri;
 use crate::{
     cli::shared::{DAY, SECOND, count, duration, interface, interruption, is_all, note},
     export::Collection,
-    helper,
+    helper::{self, Question},
     notify::{
         deliver::{Hook, deliver},
         format::Format,
@@ -86,7 +86,10 @@ pub async fn run(mut options: Notify) -> anyhow::Result<()> {
         window: options.window,
         pause: options.pause,
     };
-    let (collection, _) = Collection::start(helper::start(None)?, false);
+    let mut helper = helper::start(None)?;
+    let window = u64::try_from(rules.window.as_millis()).unwrap_or(u64::MAX);
+    helper.send(&Question::Floods(rules.drops, window)).await?;
+    let (collection, _) = Collection::start(helper, false);
     // Attachments that cannot be read are reported now, not when they are missed.
     let reading = collection.latest().await.map_err(anyhow::Error::msg)?;
     let unreadable = reading.snapshot.unreadable.iter();

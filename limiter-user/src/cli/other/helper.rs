@@ -1,11 +1,12 @@
 //! The process that keeps the privileges for `export`, `feed` and `notify`. Users do not call this verb, so clap does
 //! not know it.
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use limiter_kernel::Error;
 
 use crate::{
+    chronicle::Floods,
     feed::Bans,
     helper::{Question, VERB, attend},
     observe::{Counted, Snapshot},
@@ -29,14 +30,37 @@ pub fn origin(line: impl Iterator<Item = OsString>) -> Option<(String, Option<Pa
 pub async fn run((origin, socket): (String, Option<PathBuf>)) -> anyhow::Result<()> {
     let mut channel = attend(socket)?;
     let mut bans = Bans::of(&origin);
+    let (mut floods, mut is_first) = (Floods::default(), true);
     while let Some(question) = channel.receive().await? {
+        let is_first = std::mem::replace(&mut is_first, false);
         match question {
             Question::Snapshot => {
-                channel.send(&Snapshot::take().await.map_err(text)).await?;
+                let snapshot = Snapshot::take().await.map_err(text);
+                if let Ok(snapshot) = &snapshot {
+                    let interfaces = snapshot.status.interfaces.iter();
+                    floods.step(interfaces.map(|interface| {
+                        (interface.name.clone(), interface.verdicts.dropped.packets)
+                    }));
+                }
+                channel.send(&snapshot).await?;
             }
-            Question::Counts => channel.send(&Counted::all().await.map_err(text)).await?,
+            Question::Counts => {
+                let counted = Counted::all().await.map_err(text);
+                if let Ok(counted) = &counted {
+                    floods.step(
+                        counted.iter().map(|counted| {
+                            (counted.name.clone(), counted.verdicts.dropped.packets)
+                        }),
+                    );
+                }
+                channel.send(&counted).await?;
+            }
+            Question::Floods(drops, window) if is_first => {
+                floods = Floods::of_notify(drops, Duration::from_millis(window));
+            }
             // A process without an origin is told nothing, and ends.
             _ if origin.is_empty() => break,
+            Question::Floods(..) => break,
             Question::Bans(interfaces) => channel.send(&bans.own(interfaces).await).await?,
             Question::Change(interface, edit) => {
                 let changed = bans.change(&interface, edit).await;

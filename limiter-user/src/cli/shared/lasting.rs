@@ -6,7 +6,7 @@ use clap::Args;
 use limiter_config::difference::difference;
 use limiter_kernel::ops::set::{Lasts, Swapped};
 
-use super::{DAY, SECOND, duration, note, outcome, warn_of_small_bursts};
+use super::{DAY, SECOND, duration, note, outcome, record, warn_of_small_bursts};
 
 // The options of verbs that change settings in force. No doc comment: clap would make it the help of the verb.
 #[derive(Debug, Args)]
@@ -38,16 +38,33 @@ pub fn report_changes(interface: &str, changed: &Swapped, lasts: Lasts, partly: 
         changes.push(format!("longest frame {before} -> {now} bytes"));
     }
     let unchanged = changes.is_empty();
+    let duration = duration_text(interface, changed, lasts);
+    if !unchanged && lasts != Lasts::DryRun {
+        record_change(interface, &changes, duration.as_deref(), lasts);
+    }
     if unchanged {
         changes.push("unchanged: already in force".to_owned());
     }
-    changes.extend(duration_text(interface, changed, lasts));
+    changes.extend(duration);
     let lines = changes.into_iter();
     let text: String = lines.map(|line| format!("{interface}: {line}\n")).collect();
     outcome(unchanged || partly, &text);
     let limits = changed.new.limits.iter();
     let limits = limits.filter(|limit| !changed.old.limits.contains(limit));
     warn_of_small_bursts(interface, limits);
+}
+
+fn record_change(interface: &str, changes: &[String], duration: Option<&str>, lasts: Lasts) {
+    let event = match lasts {
+        Lasts::Trial(_) => "trial",
+        _ => "change",
+    };
+    let details: Vec<_> = changes
+        .iter()
+        .cloned()
+        .chain(duration.map(str::to_owned))
+        .collect();
+    record(interface, event, &details);
 }
 
 /// Notes that the configuration file does not have a change that lasts: the next reload, or the next boot of a

@@ -11,7 +11,7 @@ use limiter_config::{
 use limiter_kernel::Attachment;
 
 use crate::{
-    cli::shared::{file::refused, input::is_input, note, outcome, report},
+    cli::shared::{file::refused, input::is_input, note, outcome, record, report},
     files::{NotWritten, UserFile, create_whole},
 };
 
@@ -38,6 +38,7 @@ pub async fn save(interface: &str, path: Option<&Path>) -> anyhow::Result<()> {
     match UserFile::read(&path).map_err(failed)? {
         None => {
             create_whole(&path, &file::show(&[interface.to_owned()], &own)).map_err(failed)?;
+            record(interface, "save", &[format!("{shown}, a new file")]);
             report(&format!("{interface}: saved in {shown}, a new file\n"));
         }
         Some(old) => {
@@ -54,6 +55,7 @@ pub async fn save(interface: &str, path: Option<&Path>) -> anyhow::Result<()> {
                             "{shown} was changed by another program at this moment, and stays so: repeat the command"
                         ),
                     })?;
+                record(interface, "save", &[shown.to_string()]);
                 let lines = changes.iter();
                 let lines: String = lines.map(|line| format!("{interface}: {line}\n")).collect();
                 report(&format!("{lines}{interface}: saved in {shown}\n"));

@@ -1,0 +1,46 @@
+//! `limiter history`.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::{
+    chronicle,
+    cli::shared::{DAY, On, SECOND, answer, duration, each, note},
+    show,
+    show::units::counted,
+};
+
+/// Show who changed an attachment, when, and from which values
+///
+/// Changes of commands, trials, bans by hand, and, while `export` or `notify` runs, floods. The journal has them too:
+/// `journalctl -t limiter`.
+#[derive(Debug, Args)]
+pub struct History {
+    #[command(flatten)]
+    on: On,
+    /// Show the events of this time, as in 2h or 30days
+    #[arg(long, value_name = "DURATION", default_value = "7days", value_parser = duration(SECOND..=366 * DAY, "7days"))]
+    last: Duration,
+    /// Print JSON, for programs
+    #[arg(long)]
+    json: bool,
+}
+
+pub async fn run(arguments: History) -> anyhow::Result<()> {
+    let asked = humantime::format_duration(arguments.last).to_string();
+    let show = async |interface: &str| {
+        let history = chronicle::read(interface, arguments.last)?;
+        answer(arguments.json, &history, || {
+            show::history::lines(&history, &asked)
+        })?;
+        if history.unreadable > 0 {
+            let lines = counted(history.unreadable as u64, "line");
+            note(&format!(
+                "{interface}: {lines} of the history left out: no events, but remains of killed commands"
+            ));
+        }
+        Ok(())
+    };
+    each(&arguments.on.interfaces, show).await
+}
