@@ -17,6 +17,7 @@ pub mod feed;
 mod files;
 pub mod helper;
 mod kept;
+mod last;
 pub mod notify;
 pub mod observe;
 pub mod plan;

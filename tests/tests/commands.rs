@@ -16,6 +16,7 @@ mod editing;
 mod explain;
 mod export;
 mod fail2ban;
+mod fall_back;
 mod faults;
 mod feeds;
 mod first_guesses;

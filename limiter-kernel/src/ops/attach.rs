@@ -333,6 +333,7 @@ pub(crate) fn record(interface: &Interface, mode: XdpMode, wanted: &Wanted) -> R
         namespace: pins::cookie()?,
         settings: wanted.settings.clone(),
         file: wanted.file.clone(),
+        instead: wanted.instead.clone(),
         frame_max: interface.frame_max(mode),
         frags: requirements::has_frags(),
         tc: mode == XdpMode::Tc,

@@ -52,6 +52,8 @@ pub struct Wanted {
     pub settings: Settings,
     /// The file that the settings come from.
     pub file: Option<PathBuf>,
+    /// The reason why the settings are the last ones that were in force, and not those of the file.
+    pub instead: Option<String>,
     /// `attach`: run in front of the program that is on the interface. Without it, the interface must have none.
     pub chain: bool,
     /// `attach` in the network stack: the place among its programs; `None`: in front of all.
@@ -68,6 +70,7 @@ impl Wanted {
         Self {
             settings: own.clone(),
             file: record.file.clone(),
+            instead: record.instead.clone(),
             ..Self::default()
         }
     }
@@ -156,6 +159,7 @@ impl Change {
             let settings = wanted.settings.clone();
             let (mut next, taken) = record.changed(settings, fallback, frame_max, since)?;
             next.file.clone_from(&wanted.file);
+            next.instead.clone_from(&wanted.instead);
             Ok::<_, Error>((next, taken))
         };
         let (now, after) = View::both(&attachment)?;

@@ -42,6 +42,9 @@ pub struct Record {
     pub settings: Settings,
     /// The configuration file that the settings came from.
     pub file: Option<PathBuf>,
+    /// The reason why the settings are the last ones that were in force, and not those of the file.
+    #[serde(default)]
+    pub instead: Option<String>,
     /// The longest frame that can arrive, in bytes.
     pub frame_max: u64,
     /// The interface's hardware address.

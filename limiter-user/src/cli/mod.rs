@@ -1,7 +1,8 @@
 //! The command line. Each verb has a file with its arguments, its help and its work. `shared` has code of several
 //! verbs.
 //!
-//! Exit status: 0 done or unchanged, 1 failed, 2 the command line is wrong, 3 `replay --fail-on-drops` found drops.
+//! Exit status: 0 done or unchanged, 1 failed, 2 the command line is wrong, 3 `replay --fail-on-drops` found drops, 4
+//! `attach --or-last` had to take the last configuration.
 
 #[cfg(test)]
 mod reference;
@@ -17,6 +18,7 @@ mod limit {
     pub mod detach;
     mod dialog;
     pub mod editor;
+    mod fall_back;
     pub mod keep;
     pub mod one;
     pub mod reload;
@@ -87,7 +89,7 @@ mod shared {
     pub use output::{
         Usage, about, answer, note, outcome, print, report, terminal_width, usage, write,
     };
-    pub use recording::record;
+    pub use recording::{keep_last, record};
     pub use ssh::{OwnSession, allow_first, own_session, warn_of_ban, warn_of_change};
     pub use values::{
         DAY, MINUTE, SECOND, YEAR, address, count, duration, file_size, interface, is_interface,

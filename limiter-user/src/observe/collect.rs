@@ -88,6 +88,7 @@ fn described(attachment: &Attachment, (sources, held): Counted) -> Result<Interf
             mode: next.mode.name().to_owned(),
         }),
         file: record.file.as_ref().map(|path| path.display().to_string()),
+        instead_of_file: record.instead.clone(),
         new_sources: settings.new_sources.map(|limit| limit.rate.to_string()),
         exempt: settings
             .exempt

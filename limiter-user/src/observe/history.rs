@@ -20,7 +20,7 @@ pub struct History {
 pub struct Entry {
     /// Time, RFC 3339.
     pub time: String,
-    /// `attach`, `change`, `trial`, `keep`, `revert`, `detach`, `ban`, `unban`, `reset`, `save`, `flood-begin` or
+    /// `attach`, `change`, `trial`, `keep`, `revert`, `detach`, `ban`, `unban`, `reset`, `save`, `fall-back` (of a start), `flood-begin` or
     /// `flood-end`.
     pub event: String,
     /// Name of the user: the one that called `sudo`, or that of the process.

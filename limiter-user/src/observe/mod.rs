@@ -97,6 +97,9 @@ pub struct Interface {
     pub next_program: Option<NextProgram>,
     /// The configuration file that the settings came from.
     pub file: Option<String>,
+    /// The reason why the settings are the last ones that were in force, and not those of `file`; null: they are those of
+    /// `file`, or were changed by a command.
+    pub instead_of_file: Option<String>,
     /// Rate at which new sources are added; null: no limit.
     pub new_sources: Option<String>,
     /// Traffic that is exempt from the limits.

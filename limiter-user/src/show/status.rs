@@ -281,7 +281,9 @@ fn notes(interface: &Interface, now: SystemTime) -> Vec<String> {
         format!("No jumbo frames (MTU above about 3500): {why}")
     });
     let chain = chained.then(|| chain_note(interface));
-    let notes = [trial, log, chain, fallback, merged, jumbo].into_iter();
+    let last = interface.instead_of_file.as_ref();
+    let last = last.map(|why| format!("LAST CONFIGURATION, not that of the file: {why}"));
+    let notes = [last, trial, log, chain, fallback, merged, jumbo].into_iter();
     notes.flatten().collect()
 }
 

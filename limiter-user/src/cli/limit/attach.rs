@@ -1,6 +1,9 @@
 //! `limiter attach`.
 
-use std::{net::IpAddr, time::Duration};
+use std::{
+    net::IpAddr,
+    time::{Duration, Instant},
+};
 
 use clap::Args;
 use limiter_config::{
@@ -22,15 +25,17 @@ use limiter_kernel::{
     probe,
     sys::{XdpMode, bpf::Place, requirements},
 };
+use tokio::time::sleep;
 
 use super::{
+    fall_back::instead,
     reload::{allow_in, put_in_force},
     together::{Effect, in_order, undo},
 };
 use crate::{
     cli::shared::{
-        DAY, Limiting, SECOND, Usage, about, at_once::at_once, duration,
-        input::shown as shown_path, interface, note, outcome, read_for,
+        DAY, Limiting, MINUTE, SECOND, Usage, about, at_once::at_once, duration,
+        input::shown as shown_path, interface, is_interface, keep_last, note, outcome, read_for,
         record, report, settings, ssh, terminal_width, unique, warn_of_changed_meaning,
         warn_of_full_tables, warn_of_small_bursts,
     },
@@ -79,10 +84,42 @@ pub struct Attach {
     /// If limiter is attached already, apply this configuration there, as `reload` does
     #[arg(long, conflicts_with_all = ["try_for", "chain"])]
     or_reload: bool,
+    /// For a start: if the file cannot be applied and limiter is not attached, apply the last configuration that was in
+    /// force, with its lists. The exit status is then 4
+    #[arg(long, requires = "config", requires = "interfaces", conflicts_with_all = ["try_for", "chain"])]
+    or_last: bool,
+    /// Wait for interfaces that come late, at most for this time: 1s to 10m, as in 30s
+    #[arg(long, value_name = "DURATION", value_parser = duration(SECOND..=10 * MINUTE, "30s"))]
+    wait: Option<Duration>,
 }
 
 pub async fn run(arguments: Attach) -> anyhow::Result<()> {
-    let (interfaces, wanted) = wanted(&arguments).await?;
+    if let Some(time) = arguments.wait {
+        appeared(&arguments.interfaces, time).await;
+    }
+    let applied = apply(&arguments).await;
+    let path = arguments.limiting.config.as_deref();
+    let (Err(why), Some(path), true) = (&applied, path, arguments.or_last) else {
+        return applied;
+    };
+    for (interface, wanted) in instead(&arguments.interfaces, path, why).await? {
+        put_on(&interface, &wanted, &arguments).await?;
+        record(&interface, "fall-back", &[path.display().to_string()]);
+        show_attached(&interface, &wanted).await;
+    }
+    Ok(())
+}
+
+/// Waits until interfaces exist. `attach` reports those that do not.
+async fn appeared(interfaces: &[String], time: Duration) {
+    let end = Instant::now() + time;
+    while !interfaces.iter().all(|name| is_interface(name)) && Instant::now() < end {
+        sleep(Duration::from_millis(200)).await;
+    }
+}
+
+async fn apply(arguments: &Attach) -> anyhow::Result<()> {
+    let (interfaces, wanted) = wanted(arguments).await?;
     if arguments.chain && wanted.settings.direction == Direction::Out {
         let why =
             "--chain is for XDP programs, and XDP sees no outgoing packets: leave --chain out";
@@ -102,7 +139,7 @@ pub async fn run(arguments: Attach) -> anyhow::Result<()> {
     };
     let mut done = Vec::new();
     for group in groups {
-        let put_on = async |interface: &str| put_on(interface, &wanted, &arguments).await;
+        let put_on = async |interface: &str| put_on(interface, &wanted, arguments).await;
         let results = at_once(&group, put_on).await;
         let mut failed = None;
         for (interface, result) in group.into_iter().zip(results) {
@@ -143,6 +180,12 @@ pub async fn run(arguments: Attach) -> anyhow::Result<()> {
 /// Prints the state of a new attachment, and keeps what later commands ask for.
 async fn show_attached(interface: &str, wanted: &Wanted) {
     record_attach(interface, wanted);
+    if wanted.trial.is_none()
+        && wanted.instead.is_none()
+        && let Ok(attachment) = Attachment::open(interface).await
+    {
+        keep_last(interface, &attachment.record, &wanted.settings);
+    }
     match shown(interface).await {
         Ok(shown) => report(&shown),
         // The attach has succeeded, so this is no error.

@@ -231,7 +231,7 @@ impl Session {
         match self.dialog.ask(&choices, Some(self.try_for)).await? {
             Answer::Letter('k') => match end(&interface, false).await {
                 Ok(Ended::Kept) => {
-                    record_end(&interface, Ended::Kept);
+                    record_end(&interface, Ended::Kept).await;
                     report(&format!("{interface}: kept\n"));
                     self.save(text).await
                 }
@@ -249,7 +249,7 @@ impl Session {
                 self.after_mistake().await
             }
             Answer::Letter(_) | Answer::End => {
-                record_end(&interface, end(&interface, true).await?);
+                record_end(&interface, end(&interface, true).await?).await;
                 report(&format!(
                     "{interface}: trial reverted; the settings before it are in force again\n"
                 ));

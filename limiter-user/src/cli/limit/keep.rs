@@ -1,10 +1,13 @@
 use clap::Args;
-use limiter_kernel::ops::{
-    detach::detach,
-    trial::{Ended, end},
+use limiter_kernel::{
+    Attachment,
+    ops::{
+        detach::detach,
+        trial::{Ended, end},
+    },
 };
 
-use crate::cli::shared::{On, each, outcome, record};
+use crate::cli::shared::{On, each, keep_last, outcome, record};
 
 /// Keep a change that is on trial (`--try`), or revert it
 #[derive(Debug, Args)]
@@ -21,10 +24,17 @@ pub async fn run(arguments: Keep) -> anyhow::Result<()> {
     each(&arguments.on.interfaces, keep).await
 }
 
-/// Writes the end of a trial to the history.
-pub fn record_end(interface: &str, ended: Ended) {
+/// Writes the end of a trial to the history, and keeps the settings that stay.
+pub async fn record_end(interface: &str, ended: Ended) {
     match ended {
-        Ended::Kept => record(interface, "keep", &[]),
+        Ended::Kept => {
+            record(interface, "keep", &[]);
+            if let Ok(attachment) = Attachment::open(interface).await
+                && let Ok(own) = attachment.own_settings()
+            {
+                keep_last(interface, &attachment.record, &own);
+            }
+        }
         Ended::Reverted => record(interface, "revert", &[]),
         Ended::NothingBefore | Ended::NoTrial | Ended::LogEnded => {}
     }
@@ -32,7 +42,7 @@ pub fn record_end(interface: &str, ended: Ended) {
 
 async fn keep_on(interface: &str, revert: bool) -> anyhow::Result<()> {
     let ended = end(interface, revert).await?;
-    record_end(interface, ended);
+    record_end(interface, ended).await;
     let text = match ended {
         Ended::NothingBefore => {
             detach(interface).await?;

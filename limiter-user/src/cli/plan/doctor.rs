@@ -3,7 +3,7 @@ use limiter_kernel::{Attachment, probe, sys::requirements};
 
 use crate::{
     cli::shared::{answer, interface},
-    plan::doctor::{bursts, diagnose, forwarding, own_traffic, proof, room, vlan},
+    plan::doctor::{bursts, diagnose, forwarding, last, own_traffic, proof, room, vlan},
     show,
 };
 
@@ -29,6 +29,7 @@ pub async fn run(arguments: Doctor) -> anyhow::Result<()> {
     diagnosis.findings.push(own_traffic(settings));
     if let Some(attachment) = &attachment {
         let record = &attachment.record;
+        diagnosis.findings.extend(last(record.instead.as_deref()));
         let finding = room(&record.settings, record.frame_max);
         diagnosis.findings.push(finding);
         let frames = [record.frame_max, attachment.frame_max()];

@@ -6,7 +6,7 @@ use clap::Args;
 use limiter_config::difference::difference;
 use limiter_kernel::ops::set::{Lasts, Swapped};
 
-use super::{DAY, SECOND, duration, note, outcome, record, warn_of_small_bursts};
+use super::{DAY, SECOND, duration, keep_last, note, outcome, record, warn_of_small_bursts};
 
 // The options of verbs that change settings in force. No doc comment: clap would make it the help of the verb.
 #[derive(Debug, Args)]
@@ -41,6 +41,9 @@ pub fn report_changes(interface: &str, changed: &Swapped, lasts: Lasts, partly: 
     let duration = duration_text(interface, changed, lasts);
     if !unchanged && lasts != Lasts::DryRun {
         record_change(interface, &changes, duration.as_deref(), lasts);
+    }
+    if lasts == Lasts::ForGood && changed.record.trial.is_none() {
+        keep_last(interface, &changed.record, &changed.new);
     }
     if unchanged {
         changes.push("unchanged: already in force".to_owned());

@@ -2,8 +2,11 @@
 
 use std::sync::OnceLock;
 
+use limiter_config::Settings;
+use limiter_kernel::state::Record;
+
 use super::note;
-use crate::chronicle;
+use crate::{chronicle, last};
 
 static VERB: OnceLock<String> = OnceLock::new();
 
@@ -20,5 +23,18 @@ pub fn record(interface: &str, event: &str, details: &[String]) {
     let verb = VERB.get().map_or("limiter", String::as_str);
     if let Some(why) = chronicle::add(interface, event, verb, details) {
         note(&why);
+    }
+}
+
+/// Keeps settings that are in force for good, for a start with a file that has a mistake. Settings without a file are no
+/// unit's. A failure is a note.
+pub fn keep_last(interface: &str, record: &Record, own: &Settings) {
+    if record.file.is_none() {
+        return;
+    }
+    if let Err(error) = last::write(interface, own) {
+        note(&format!(
+            "{interface}: in force, but not kept for a start with a file that has a mistake: {error:#}"
+        ));
     }
 }

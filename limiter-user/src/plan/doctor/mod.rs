@@ -2,6 +2,7 @@
 
 mod device;
 mod finding;
+mod last;
 mod machine;
 mod mode;
 mod own_traffic;
@@ -10,6 +11,7 @@ use serde::Serialize;
 
 pub use finding::{Finding, Level, Mode};
 use finding::{error, ok, warning};
+pub use last::last;
 use limiter_config::{Limit, Settings, Unit, names::direction_of, table_warning::ADVICE};
 use limiter_kernel::{
     Error,

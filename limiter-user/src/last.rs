@@ -1,0 +1,81 @@
+//! The last configuration of an interface that was in force, for a host that starts with a file that has a mistake.
+//!
+//! Commands that put settings in force for good write it, if the attachment has a file. It is a configuration file without
+//! references to others: prefixes of files and databases are in it.
+
+use std::{
+    env,
+    io::{ErrorKind, Read as _},
+    path::Path,
+};
+
+use anyhow::{Context as _, Result, bail};
+use limiter_config::{Settings, file, files::TEXT_MOST};
+use nix::unistd::geteuid;
+
+use crate::files::{Folder, Place, name_of};
+
+/// The most files. Those of network namespaces that are gone stay until then.
+const FILES: usize = 256;
+
+fn file_name(interface: &str) -> Result<String> {
+    Ok(format!("{}.toml", name_of(interface)?))
+}
+
+/// Writes the settings of an interface. They are on the disk at the end.
+pub fn write(interface: &str, settings: &Settings) -> Result<()> {
+    // Without root's rights, there is no folder.
+    if !geteuid().is_root() && env::var_os("STATE_DIRECTORY").is_none() {
+        return Ok(());
+    }
+    let folder = Place::lasting("last")?.make()?;
+    let name = file_name(interface)?;
+    let text = file::show(&[interface.to_owned()], settings);
+    if stored(&folder, &name).ok().flatten().as_ref() == Some(&text) {
+        return Ok(());
+    }
+    if text.len() as u64 > TEXT_MOST {
+        bail!("it is longer than {} MiB", TEXT_MOST >> 20);
+    }
+    if folder.names()?.len() >= FILES && folder.read(&name).is_err() {
+        bail!(
+            "there are {FILES} files in {} already",
+            folder.path_of("").display()
+        );
+    }
+    Ok(folder.replace(&name, text.as_bytes())?)
+}
+
+fn stored(folder: &Folder, name: &str) -> Result<Option<String>> {
+    let mut text = String::new();
+    match folder.read(name) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        file => file?.take(TEXT_MOST).read_to_string(&mut text)?,
+    };
+    Ok(Some(text))
+}
+
+/// Reads the settings of an interface; none if there are none.
+pub fn read(interface: &str) -> Result<Option<Settings>> {
+    let Some(folder) = Place::lasting("last")?.open()? else {
+        return Ok(None);
+    };
+    let name = file_name(interface)?;
+    let path = folder.path_of(&name);
+    let shown = path.display();
+    let text = stored(&folder, &name).with_context(|| format!("{shown} cannot be read"))?;
+    let Some(text) = text else {
+        return Ok(None);
+    };
+    match file::parse(&text, Path::new("/")) {
+        Ok(file) if file.interfaces == [interface] => Ok(Some(file.settings)),
+        Ok(_) => bail!("{shown} is of another interface"),
+        Err(mistakes) => {
+            let first = mistakes
+                .first()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            bail!("{shown} has a mistake: {first}")
+        }
+    }
+}
