@@ -41,6 +41,9 @@ reload => eth0
 keep => not on trial
 config show => rate
 preset web => interfaces = ["eth0"]
+history => eth0: attach by
+history eth0 --last 1h => eth0: ban by
+eth0 history => rate 10/s -> 20/s
 config diff => no difference
 config diff eth0 => no difference
 config save => the settings in force
@@ -61,6 +64,7 @@ remove eth0 => limiter detach IFACE | limiter deny remove
 save => limiter config save IFACE FILE
 diff => limiter config diff IFACE
 visudo => limiter edit IFACE
+audit => limiter history IFACE
 logs => limiter watch IFACE | limiter log IFACE
 stats => limiter status | limiter top
 version => limiter --version

@@ -76,6 +76,8 @@ fn json_of_every_verb_matches_its_schema() {
         ("list", hosts.json("deny list eth0 --json")),
         ("list", hosts.json("tier list eth0 partners --json")),
         ("doctor", hosts.json("doctor eth0 --json")),
+        ("difference", hosts.json("config diff eth0 --json")),
+        ("history", hosts.json("history eth0 --json")),
         ("watch", events[0].clone()),
         ("watch", events[1].clone()),
         ("replay", replay),

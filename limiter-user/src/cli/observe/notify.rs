@@ -88,7 +88,10 @@ pub async fn run(mut options: Notify) -> anyhow::Result<()> {
     };
     let mut helper = helper::start(None)?;
     let window = u64::try_from(rules.window.as_millis()).unwrap_or(u64::MAX);
-    helper.send(&Question::Floods(rules.drops, window)).await?;
+    let first = helper.send(&Question::Floods(rules.drops, window)).await;
+    first.map_err(|error| {
+        anyhow!("the helper process has ended ({error}): start limiter again; `dmesg` may say why")
+    })?;
     let (collection, _) = Collection::start(helper, false);
     // Attachments that cannot be read are reported now, not when they are missed.
     let reading = collection.latest().await.map_err(anyhow::Error::msg)?;

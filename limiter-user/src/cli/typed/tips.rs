@@ -6,7 +6,7 @@ use super::operands;
 use crate::cli::shared::is_interface;
 
 /// Words, and the commands that do what they mean elsewhere.
-const TIPS: [(&str, &str); 26] = [
+const TIPS: [(&str, &str); 27] = [
     (
         "list ls",
         "`limiter status` lists the attachments, `limiter bans` the bans, and `limiter deny list IFACE` the deny list",
@@ -71,6 +71,10 @@ const TIPS: [(&str, &str); 26] = [
     (
         "diff compare",
         "`limiter config diff IFACE` prints what a reload of the file would change",
+    ),
+    (
+        "audit changes past who",
+        "`limiter history IFACE` shows who changed what, and when",
     ),
     (
         "visudo vi vim nano",
