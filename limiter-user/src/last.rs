@@ -1,21 +1,20 @@
 //! The last configuration of an interface that was in force, for a host that starts with a file that has a mistake.
 //!
 //! Commands that put settings in force for good write it, if the attachment has a file. It is a configuration file without
-//! references to others: prefixes of files and databases are in it.
+//! references to others: prefixes of files and databases are in it. Another network namespace than the first one has none,
+//! because it does not outlive a restart.
 
 use std::{
-    env,
     io::{ErrorKind, Read as _},
     path::Path,
 };
 
 use anyhow::{Context as _, Result, bail};
 use limiter_config::{Settings, file, files::TEXT_MOST};
-use nix::unistd::geteuid;
 
 use crate::files::{Folder, Place, name_of};
 
-/// The most files. Those of network namespaces that are gone stay until then.
+/// The most files. Those of interfaces that are gone stay until then.
 const FILES: usize = 256;
 
 fn file_name(interface: &str) -> Result<String> {
@@ -24,11 +23,10 @@ fn file_name(interface: &str) -> Result<String> {
 
 /// Writes the settings of an interface. They are on the disk at the end.
 pub fn write(interface: &str, settings: &Settings) -> Result<()> {
-    // Without root's rights, there is no folder.
-    if !geteuid().is_root() && env::var_os("STATE_DIRECTORY").is_none() {
+    let Some(place) = Place::for_next_start("last")? else {
         return Ok(());
-    }
-    let folder = Place::lasting("last")?.make()?;
+    };
+    let folder = place.make()?;
     let name = file_name(interface)?;
     let text = file::show(&[interface.to_owned()], settings);
     if stored(&folder, &name).ok().flatten().as_ref() == Some(&text) {
@@ -37,12 +35,7 @@ pub fn write(interface: &str, settings: &Settings) -> Result<()> {
     if text.len() as u64 > TEXT_MOST {
         bail!("it is longer than {} MiB", TEXT_MOST >> 20);
     }
-    if folder.names()?.len() >= FILES && folder.read(&name).is_err() {
-        bail!(
-            "there are {FILES} files in {} already",
-            folder.path_of("").display()
-        );
-    }
+    folder.bound(FILES, &name);
     Ok(folder.replace(&name, text.as_bytes())?)
 }
 
@@ -57,7 +50,10 @@ fn stored(folder: &Folder, name: &str) -> Result<Option<String>> {
 
 /// Reads the settings of an interface; none if there are none.
 pub fn read(interface: &str) -> Result<Option<Settings>> {
-    let Some(folder) = Place::lasting("last")?.open()? else {
+    let Some(place) = Place::for_next_start("last")? else {
+        return Ok(None);
+    };
+    let Some(folder) = place.open()? else {
         return Ok(None);
     };
     let name = file_name(interface)?;

@@ -4,7 +4,7 @@
 use std::{fs, path::PathBuf, process::Stdio, thread, time::Duration};
 
 use limiter_tests::{
-    command::{Outcome, ip, prepared},
+    command::{Arguments as _, Outcome, ip, prepared},
     files::{Folder, at_driver},
     hosts::{Hosts, on},
     need_kernel,
@@ -32,34 +32,40 @@ impl Host {
         let (hosts, folder) = (Hosts::new(), Folder::new());
         folder.write("partners.txt", "203.0.113.0/24\n");
         let file = folder.write("limiter.toml", at_driver(FILE));
-        let name = hosts
-            .pins()
-            .file_name()
-            .unwrap()
-            .to_str()
-            .unwrap()
-            .to_owned();
+        let pins = hosts.pins();
+        let name = pins.file_name().unwrap().to_str().unwrap();
         let host = Self {
             hosts,
-            folder,
             file,
-            last: format!("/run/limiter/last/{name}.toml").into(),
+            last: folder.path(&format!("last/{name}.toml")).into(),
+            folder,
         };
         host.start().expect(0);
         host
     }
 
+    /// Runs `limiter` with the folder that systemd names for the unit.
+    fn limiter(&self, words: &[&str]) -> Outcome {
+        let mut command = prepared(words);
+        command.env("STATE_DIRECTORY", self.folder.path(""));
+        let output = on(&self.hosts.server, || command.output()).unwrap();
+        Outcome::of(words.join(" "), output)
+    }
+
+    fn run(&self, line: &str) {
+        self.limiter(&line.words()).expect(0);
+    }
+
     /// Attaches as the unit does.
     fn start(&self) -> Outcome {
-        let start = [
+        self.limiter(&[
             "attach",
             "eth0",
             "--or-reload",
             "--or-last",
             "--config",
             &self.file,
-        ];
-        self.hosts.limiter(&start)
+        ])
     }
 
     fn write(&self, text: &str) {
@@ -69,12 +75,6 @@ impl Host {
     fn rate(&self) -> String {
         let status = self.hosts.status();
         status["limits"][0]["rate"].as_str().unwrap().to_owned()
-    }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.last);
     }
 }
 
@@ -148,7 +148,7 @@ fn settings_in_force_stay_and_without_last_ones_the_start_fails() {
     // Only a start takes it.
     fs::write(&host.last, text).unwrap();
     let attach = ["attach", "eth0", "--or-reload", "--config", &host.file];
-    host.hosts.limiter(&attach).expect(1);
+    host.limiter(&attach).expect(1);
     assert!(host.hosts.run("status").contains("not attached"));
 }
 
@@ -157,11 +157,11 @@ fn last_configuration_is_the_one_for_good() {
     need_kernel!();
     let host = Host::new();
     let last = || fs::read_to_string(&host.last).unwrap();
-    host.hosts.run("set eth0 --rate 20/s");
+    host.run("set eth0 --rate 20/s");
     assert!(last().contains("20/s"), "{}", last());
-    host.hosts.run("set eth0 --rate 30/s --try 1h");
+    host.run("set eth0 --rate 30/s --try 1h");
     assert!(last().contains("20/s"), "{}", last());
-    host.hosts.run("keep eth0");
+    host.run("keep eth0");
     assert!(last().contains("30/s"), "{}", last());
     // Nor does a contradiction in the file leave the host without limits.
     host.hosts.run("detach eth0");

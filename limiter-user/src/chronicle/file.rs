@@ -49,7 +49,7 @@ fn append_in(folder: &Folder, name: &str, entry: &Entry, now: SystemTime) -> Res
     let line = serde_json::to_string(entry)? + "\n";
     let length = file.metadata()?.len();
     if length == 0 {
-        bound(folder, name);
+        folder.bound(FILES, name);
     }
     if length + line.len() as u64 > MOST || begins_too_early(&mut file, now)? {
         let mut text = String::from_utf8_lossy(&whole(&mut file)?).into_owned();
@@ -133,22 +133,6 @@ fn entry_of(line: &str) -> Option<Entry> {
 fn is_within(entry: &Entry, age: Duration, now: SystemTime) -> bool {
     let time = humantime::parse_rfc3339_weak(&entry.time);
     time.is_ok_and(|time| now.duration_since(time).unwrap_or_default() <= age)
-}
-
-/// Removes the files that were not written for the longest time, if there are too many.
-fn bound(folder: &Folder, new: &str) {
-    let names = folder.names().unwrap_or_default();
-    let written = |name: &String| folder.path_of(name).symlink_metadata()?.modified();
-    let others = names.iter().filter(|name| *name != new);
-    let mut others: Vec<_> = others
-        .filter_map(|name| Some((written(name).ok()?, name)))
-        .collect();
-    others.sort_unstable();
-    let many = others.len().saturating_sub(FILES);
-    for (_, name) in others.into_iter().take(many) {
-        // The next command tries again.
-        let _ = folder.remove(name);
-    }
 }
 
 /// The history of an interface: entries that are not older than `age`.

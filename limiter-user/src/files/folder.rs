@@ -181,6 +181,22 @@ impl Folder {
         }
     }
 
+    /// Removes the files that were not written for the longest time, if there are more than `most` besides `new`.
+    pub(crate) fn bound(&self, most: usize, new: &str) {
+        let names = self.names().unwrap_or_default();
+        let written = |name: &String| self.path_of(name).symlink_metadata()?.modified();
+        let others = names.iter().filter(|name| *name != new);
+        let mut others: Vec<_> = others
+            .filter_map(|name| Some((written(name).ok()?, name)))
+            .collect();
+        others.sort_unstable();
+        let many = others.len().saturating_sub(most);
+        for (_, name) in others.into_iter().take(many) {
+            // The next command tries again.
+            let _ = self.remove(name);
+        }
+    }
+
     /// The names in the folder.
     pub(crate) fn names(&self) -> io::Result<Vec<String>> {
         let entries = fs::read_dir(format!("/proc/self/fd/{}", self.fd.as_raw_fd()))?;

@@ -32,6 +32,22 @@ impl Place {
         Self::below("/run", "RUNTIME_DIRECTORY", name)
     }
 
+    /// The folder of files for the next start of the host: that of the service manager, or the lasting one. None where
+    /// nothing lasts until then.
+    pub(crate) fn for_next_start(name: &'static str) -> Result<Option<Self>> {
+        let value = env::var("STATE_DIRECTORY").unwrap_or_default();
+        match value.split(':').next() {
+            Some(first) if !first.is_empty() => Ok(Some(Self {
+                base: first.into(),
+                names: vec![name],
+            })),
+            _ if geteuid().is_root() && pins::namespace()?.is_none() => {
+                Self::lasting(name).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
     fn below(base: &str, variable: &str, name: &'static str) -> Result<Self> {
         if geteuid().is_root() {
             return Ok(Self {
