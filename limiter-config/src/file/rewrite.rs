@@ -150,7 +150,7 @@ pub(super) fn remove(table: &mut dyn TableLike, key: &str) {
     }
 }
 
-/// What stands in front of something, or behind it.
+/// The text in front of something, or behind it.
 pub(super) fn text(raw: Option<&RawString>) -> &str {
     raw.and_then(RawString::as_str).unwrap_or_default()
 }
