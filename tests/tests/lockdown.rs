@@ -1,5 +1,5 @@
-//! What works while the kernel is locked down, as with Secure Boot. Runs in the machines `lockdown-*` of `cargo xtask test
-//! --kernels`.
+//! Uses of limiter while the kernel is locked down, as with Secure Boot. Runs in the machines `lockdown-*` of `cargo
+//! xtask test --kernels`.
 
 use std::{
     env, fs,
