@@ -237,8 +237,8 @@ fn counts_are_exact_when_a_sender_interrupts_another_one_on_its_processor() {
     }
 }
 
-/// Panics unless each source was charged for each of its own packets. If two packets get mixed up, one source has one more, and
-/// another one less.
+/// Panics unless each source was charged for each of its own packets. If two packets get mixed up, one source has one
+/// more, and another one less.
 fn each_has_its_own(hosts: &Hosts, place: &str) {
     let top = hosts.json(&format!(
         "top {place} --once --json --interval 100ms -n 300"

@@ -10,8 +10,8 @@ use crate::{Error, Failed, Result, sys::features};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KernelVersion(pub u32, pub u32);
 
-/// The oldest version that is not asked whether it has what every program needs. The arm64 JIT has atomic instructions that return
-/// a value since 5.18 (commit 1902472b4fa9).
+/// The oldest version that is not asked whether it has what every program needs. The arm64 JIT has atomic instructions that
+/// return a value since 5.18 (commit 1902472b4fa9).
 const OLDEST: KernelVersion = if cfg!(target_arch = "aarch64") {
     KernelVersion(5, 18)
 } else {
@@ -75,8 +75,8 @@ pub fn may_mix_up() -> Option<&'static str> {
     )
 }
 
-/// True if this kernel has packets in several buffers, so jumbo frames (commit c2f2cdbeffda), and helpers that copy bytes of
-/// packets for XDP (commit 3f364222d032).
+/// True if this kernel has packets in several buffers, so jumbo frames (commit c2f2cdbeffda), and helpers that copy bytes
+/// of packets for XDP (commit 3f364222d032).
 pub fn has_frags() -> bool {
     has_since(KernelVersion(5, 18), features::has_frags)
 }
