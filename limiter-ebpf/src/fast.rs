@@ -6,7 +6,7 @@ use limiter_common::{
 };
 
 use crate::{
-    connection,
+    connection, constants,
     context::{self, Context},
     engine::Kernel,
     packet::Cursor,
@@ -27,9 +27,11 @@ pub fn decide(context: &Context, length: u64) -> Reason {
     let parsed = parse(&mut Cursor::new(context));
     let source = match policy::fast::source(&kernel, parsed) {
         Ok(source) => source,
-        Err(Reason::NotIp) => return Reason::NotIp,
+        Err(Reason::NotIp) if constants().passed == 0 => return Reason::NotIp,
         Err(reason) => {
-            watch::emit(context, length, reason, || (Reason::Malformed as u32, 0, 0));
+            let is_over = !reason.passes() || reason.would_drop();
+            let why = if is_over { Reason::Malformed } else { reason };
+            watch::emit(context, length, reason, || (why as u32, 0, 0));
             return reason;
         }
     };

@@ -3,7 +3,7 @@
 use limiter_common::{
     abi::counters::FULL_PATH,
     arithmetic::bucket::TICK_SHIFT,
-    policy::{Evaluation, full, of_lists, verdict::Reason},
+    policy::{Evaluation, candidates::lowest, full, of_lists, verdict::Reason},
 };
 
 use crate::{
@@ -50,13 +50,17 @@ pub fn decide(context: &Context, length: u64) -> Reason {
         }
     }
     watch::emit(context, evaluation.length, reason, || {
-        let (limit, limits) = evaluation.over();
+        let (limit, limits) = if reason.passes() && !reason.would_drop() {
+            (lowest(evaluation.charged), evaluation.charged)
+        } else {
+            evaluation.over()
+        };
         (why(reason, evaluation), limit, limits)
     });
     reason
 }
 
-/// Number of the reason why the packet is dropped, or would be dropped without shadow.
+/// Number of the reason why the packet passes or is dropped; in shadow, why it would be dropped.
 #[inline(always)]
 fn why(reason: Reason, evaluation: &Evaluation) -> u32 {
     match reason {

@@ -5,7 +5,7 @@
 //! - [`fast`]: one limit that matches every packet; [`full`]: any other configuration
 //! - [`engine`]: gives the policy [`lists`], [`table`] (with [`new_sources`], [`second_chance`], [`room`] and [`entry_place`]) and [`counters`]
 //! - [`connection`]: looks a packet up among the host's [`sockets`]; [`handshake`]: answers SYNs, and checks the cookies
-//! - [`watch`]: events of drops; [`log`]: messages
+//! - [`watch`]: events of packets; [`log`]: messages
 //! - [`past_quota`], [`clock`], [`constants`], [`maps`], [`atomic`]: used by all
 //!
 //! A file calls only later files of this list, except that `connection`, `watch` and `log` parse a packet again.

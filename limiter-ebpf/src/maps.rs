@@ -2,14 +2,16 @@
 
 use aya_ebpf::{
     bindings::{BPF_F_MMAPABLE, BPF_F_NO_PREALLOC},
-    btf_maps::{Array, HashMap, LpmTrie, PerCpuArray, ProgramArray, RingBuf, lpm_trie::Key},
+    btf_maps::{
+        Array, ArrayOfMaps, HashMap, LpmTrie, PerCpuArray, ProgramArray, RingBuf, lpm_trie::Key,
+    },
     macros::btf_map,
 };
 use limiter_common::{
     abi::{
         Ban, BanCounts, BanKey, Cpu, LOCKS, Lease, Listed, PrefixBans, Set, Share, Table,
         counters::{Count, Counters, LimitCounters},
-        events::{EVENTS_BYTES, Event, SNAP_MAX, Watch, Watched},
+        events::{EVENTS_BYTES, Event, SNAP_MAX, WATCHERS, Watched, Watches},
         log::Logging,
         rules::{LISTS_MAX, ROWS},
     },
@@ -92,17 +94,18 @@ pub static LOOKUPS: PerCpuArray<Lookup, { PLACES as usize }> = PerCpuArray::new(
 #[btf_map]
 pub static LIST_HITS: PerCpuArray<Count, { LISTS_MAX as usize }> = PerCpuArray::new();
 
-/// The watching process and its filter. User space maps it.
+/// The watching processes and their filters. User space maps it.
 #[btf_map]
-pub static WATCH: Array<Watch, 1, { BPF_F_MMAPABLE as usize }> = Array::new();
+pub static WATCH: Array<Watches, 1, { BPF_F_MMAPABLE as usize }> = Array::new();
 
-/// Each CPU's budget of events and count of lost events.
+/// Each CPU's budget of events and count of lost events, by the watch's place.
 #[btf_map]
-pub static WATCHED: PerCpuArray<Watched, 1> = PerCpuArray::new();
+pub static WATCHED: PerCpuArray<Watched, { WATCHERS as usize }> = PerCpuArray::new();
 
-/// Events of drops, for the watching process.
+/// Events of packets: the ring buffer of each watching process, which makes it, by the watch's place.
 #[btf_map]
-pub static EVENTS: RingBuf<(), { EVENTS_BYTES as usize }> = RingBuf::new();
+pub static EVENTS: ArrayOfMaps<RingBuf<(), { EVENTS_BYTES as usize }>, { WATCHERS as usize }> =
+    ArrayOfMaps::new();
 
 /// Each CPU's state of the log. Pinned while a log runs.
 #[btf_map]

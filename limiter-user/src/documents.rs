@@ -5,7 +5,7 @@ use std::{env, fs, path::Path};
 use schemars::{JsonSchema, generate::SchemaSettings};
 
 use crate::{
-    observe::{Bans, Changes, History, Listing, Status, event, log, source},
+    observe::{Bans, Changes, History, Listing, Status, event, log, senders, source},
     plan::{
         doctor,
         replay::{PacketVerdict, Report},
@@ -52,6 +52,7 @@ fn json_schemas_match_the_types() {
         ("top", schema::<source::Top>()),
         ("verdicts", schema::<PacketVerdict<'_>>()),
         ("watch", schema::<event::Event>()),
+        ("watch-by", schema::<senders::Senders>()),
     ] {
         compare(&format!("schema/{name}.json"), &made);
     }

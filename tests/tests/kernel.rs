@@ -34,6 +34,7 @@ mod proof;
 mod related;
 mod replay;
 mod second_chance;
+mod senders;
 mod several;
 mod shares;
 mod spoofed;

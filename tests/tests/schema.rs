@@ -1,13 +1,13 @@
 //! The output of every `--json` option matches `docs/schema`, by an independent validator.
 
-use std::fs;
+use std::{fs, time::Duration};
 
 use limiter_tests::{
     captures::{Captured, pcap},
     files::{Folder, at_driver},
     hosts::{CLIENT, Hosts},
     need_kernel, number, schema,
-    traffic::{Traffic, udp},
+    traffic::{Flood, Traffic, udp},
     watcher::Watcher,
 };
 use serde_json::json;
@@ -53,6 +53,14 @@ fn json_of_every_verb_matches_its_schema() {
         assert!(passed <= 10, "{source}: {passed}");
     }
     let events = [watcher.event(), watcher.event()];
+    let flood = Flood::start(
+        &hosts,
+        vec![udp(&hosts, CLIENT, 53)],
+        Duration::from_millis(1),
+    );
+    let table = hosts.json("watch eth0 --by source,network,reason --for 1s --json");
+    flood.end();
+    assert_eq!(table["senders"][0]["network"], "192.0.2.0/24", "{table}");
     let frame = udp(&hosts, CLIENT, 53);
     let capture = pcap(&[1, 2].map(|time| Captured::whole(time, frame.clone())));
     let (capture, verdicts) = (folder.write("test.pcap", capture), folder.path("verdicts"));
@@ -80,6 +88,7 @@ fn json_of_every_verb_matches_its_schema() {
         ("history", hosts.json("history eth0 --json")),
         ("watch", events[0].clone()),
         ("watch", events[1].clone()),
+        ("watch-by", table),
         ("replay", replay),
         ("verdicts", lines.next().unwrap()),
         ("verdicts", lines.next().unwrap()),

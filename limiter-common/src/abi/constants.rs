@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Version of the constants and of the pinned maps, called *layout* in docs/attachment.md.
-pub const VERSION: u32 = 17;
+pub const VERSION: u32 = 18;
 
 /// Value of [`Constants::clock`]: the program reads the kernel's clock.
 pub const CLOCK_KERNEL: u32 = 0;
@@ -112,14 +112,14 @@ pub struct Constants {
     pub nat64: Nat64,
     /// Bit of the list of throttled sources, to which bans may add some; 0: there is none.
     pub throttled: u32,
-    /// 0, for the alignment.
-    pub reserved: u32,
+    /// 1: packets that pass are shown to who watches them.
+    pub passed: u32,
 }
 
 pod!(Constants: limits_length fast_path sets shadow malformed_passes clock lists_ipv4 lists_ipv6 needs control established
     room tc no_ethernet egress bans follow_up after_deadline new_sources second_chances proofs answers proof mac
     seed tick deadline indices limits candidates can_copy chained routes way_back guest log nat64 throttled
-    reserved);
+    passed);
 
 impl Constants {
     /// The limit with this index.

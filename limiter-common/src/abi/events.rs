@@ -1,6 +1,4 @@
-//! Events of `watch`: the record that switches it on, the budget of each CPU, and the event of one drop.
-
-use core::mem::offset_of;
+//! Events of `watch`: the records that switch it on, the budget of each CPU, and the event of one packet.
 
 use crate::{
     pod::pod,
@@ -8,9 +6,24 @@ use crate::{
     table::key::Words,
 };
 
-/// The watching process, its deadline and its filter. User space maps the record and writes word by word; the program
-/// reads it when it drops a packet. Fields other than [`Self::until`] and [`Self::slot`] are written only while `until`
-/// is 0.
+/// The most processes that watch at once.
+pub const WATCHERS: u32 = 16;
+
+/// All watches. User space maps the record and writes word by word; the program reads it when it drops a packet, and,
+/// with [`super::Constants::passed`], when one passes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Watches {
+    /// A bit for each watch that is on. 0: nobody watches.
+    pub active: u64,
+    /// The watches, each of one process, by their places.
+    pub watches: [Watch; WATCHERS as usize],
+}
+
+pod!(Watches: active watches);
+
+/// A watching process, its deadline and its filter. Fields other than [`Self::until`], [`Self::slot`] and
+/// [`Self::sample`] are written only while `until` is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Watch {
@@ -32,11 +45,16 @@ pub struct Watch {
     /// Id of the watching process. Above it, from [`SNAP_SHIFT`] on: the number of bytes that it wants of each packet,
     /// at most [`SNAP_MAX`]. They follow the event.
     pub process: u64,
+    /// Greatest random number of a packet in the sample, of 32 bits: [`EVERY`] for all packets.
+    pub sample: u64,
 }
 
-pod!(Watch: until session reasons slot family mask address process);
+pod!(Watch: until session reasons slot family mask address process sample);
 
-/// Value of [`Watch::slot`] for all drops, also those that no limit has decided.
+/// Value of [`Watch::sample`] for all wanted packets.
+pub const EVERY: u64 = u32::MAX as u64;
+
+/// Value of [`Watch::slot`] for all packets, also those that no limit has decided.
 pub const ANY_SLOT: u64 = u64::MAX;
 
 /// Place of the number of wanted bytes in [`Watch::process`].
@@ -44,7 +62,7 @@ pub const SNAP_SHIFT: u32 = 32;
 /// Most bytes of a packet that follow an event: a frame of the usual length.
 pub const SNAP_MAX: u32 = 1_536;
 
-/// State of the watch on one CPU. Only that CPU writes it.
+/// State of one watch on one CPU. Only that CPU writes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Watched {
@@ -54,7 +72,7 @@ pub struct Watched {
     pub jiffy: u64,
     /// [`Watch::until`] at that reading.
     pub until: u64,
-    /// Wanted drops that were not emitted.
+    /// Wanted packets of the sample that were not emitted.
     pub lost: u64,
 }
 
@@ -97,16 +115,16 @@ impl Budget {
     }
 }
 
-/// Bytes of the ring buffer: a power of two, and whole pages for page sizes up to 64 KiB.
+/// Bytes of a watcher's ring buffer: a power of two, and whole pages for page sizes up to 64 KiB.
 pub const EVENTS_BYTES: u32 = 128 * 1024;
 
-/// The drop of one packet, or a drop that shadow suppressed.
+/// One packet that was dropped, or would have been without shadow, or passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Event {
-    /// Time of the drop, in nanoseconds of the monotonic clock.
+    /// Time of the verdict, in nanoseconds of the monotonic clock.
     pub nanoseconds: u64,
-    /// [`Watch::session`] at the drop.
+    /// [`Watch::session`] at that time.
     pub session: u64,
     /// Source address of the packet.
     pub source: Words,
@@ -116,11 +134,11 @@ pub struct Event {
     pub protocol: u32,
     /// Destination port, [`crate::abi::rules::ANY`] or [`crate::abi::rules::NONE`].
     pub destination_port: u32,
-    /// Slot of the limit that the packet is over, or [`crate::abi::NO_LIMIT`].
+    /// Slot of the limit that the packet is over, or of the first one that admitted it, or [`crate::abi::NO_LIMIT`].
     pub slot: u32,
-    /// Bytes of the frame.
+    /// Bytes of the frame; of merged packets, those of all.
     pub length: u32,
-    /// Number of the [`crate::policy::verdict::Reason`] of the drop.
+    /// Number of the [`crate::policy::verdict::Reason`].
     pub reason: u32,
     /// 1: the packet passed because of shadow.
     pub would_drop: u32,
@@ -132,15 +150,14 @@ pub struct Event {
     pub source_port: u32,
     /// TCP flags, [`crate::abi::rules::ANY`] or [`crate::abi::rules::NONE`].
     pub flags: u32,
+    /// [`Watch::sample`] at that time.
+    pub sample: u32,
+    /// Number of packets: more than one if the kernel has merged them.
+    pub packets: u32,
 }
 
 pod!(Event: nanoseconds session source family protocol destination_port slot length reason would_drop
-    has_destination destination source_port flags);
-
-impl Event {
-    /// Bytes of an event of an earlier program, without destination, source port and flags.
-    pub const SHORT: usize = offset_of!(Self, destination);
-}
+    has_destination destination source_port flags sample packets);
 
 /// [`Event::protocol`] of ARP: its EtherType, which no transport protocol has as its number.
 pub const ARP: u32 = protocols::number(EtherType::Arp);

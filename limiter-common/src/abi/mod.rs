@@ -30,6 +30,6 @@ const _: () = {
     assert!(size_of::<Ban>() == 112 && size_of::<BanCounts>() == 40);
     assert!(size_of::<PrefixBans>() == 88 && size_of::<BanKey>() == 24);
     assert!(size_of::<Counters>() == 560 && size_of::<LimitCounters>() == 48);
-    assert!(size_of::<Watch>() == 80 && size_of::<Watched>() == 40);
+    assert!(size_of::<Watch>() == 88 && size_of::<Watched>() == 40);
     assert!(size_of::<log::Logging>() == 40);
 };

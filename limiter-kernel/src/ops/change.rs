@@ -14,7 +14,7 @@ use crate::{
     Attachment, Error, Result,
     ops::bans::Kept,
     program::{ListMaps, ListTables, Maps, Program, log, maps, object},
-    state::{Current, Generation, Record, Trial, generation, pins, record::Taken, unpin},
+    state::{Current, Generation, Record, Trial, generation, pins, record::Taken, unpin, watchers},
     sys::{Dir, Lock, bpf::Place, clock, lock, requirements},
 };
 
@@ -284,9 +284,12 @@ impl Change {
         taken: Taken,
     ) -> Result<Self> {
         let interface = &attachment.interface;
+        let passed = watchers::wants_passed(&attachment.dir)?;
         record.read_routes(interface)?;
+        record.passed = passed;
         if let Some(fallback) = &mut fallback {
             fallback.read_routes(interface)?;
+            fallback.passed = passed;
         }
         let counted = now.record.config()?.room != 0;
         if let (Some(trial), Some(fallback)) = (record.trial, &mut fallback) {

@@ -63,6 +63,15 @@ pub async fn swap(
     put_in_force(name, attachment, prepare).await
 }
 
+/// Loads the program with the same settings again, so that it shows packets that pass if a process wants them, and
+/// otherwise does not.
+pub(super) async fn same(name: &str) -> Result<()> {
+    let wanted = |record: &Record, own: &Settings| Ok((record.clone(), Wanted::own(record, own)));
+    let prepare = |attachment| Change::prepare(attachment, Lasts::ForGood, &wanted);
+    let attachment = trial::open_settled(name).await?;
+    put_in_force(name, attachment, prepare).await.map(drop)
+}
+
 /// Puts a change of the attachment of `name` in force. It is prepared again if another command has changed something
 /// meanwhile.
 pub(super) async fn put_in_force(

@@ -1,12 +1,15 @@
-//! Watching drops. The switch is on for a short lease, which this process renews. The program reports drops by a ring
-//! buffer, which has one reader.
+//! Watching packets. The switch is on for a short lease, which this process renews. The program reports to each process
+//! by a ring buffer of its own. For packets that pass it is loaded once more, and again without them at the end.
 
-use std::{collections::BTreeMap, mem::offset_of, process, sync::atomic::Ordering, time::Duration};
+use std::{
+    collections::BTreeMap, mem::offset_of, os::fd::AsFd, process, sync::atomic::Ordering,
+    time::Duration,
+};
 
-use aya::maps::{Map, MapData, RingBuf};
+use aya::maps::{ArrayOfMaps, Map, MapData, RingBuf};
 use ipnet::IpNet;
 use limiter_common::{
-    abi::events::{ANY_SLOT, Event, SNAP_SHIFT, Watch},
+    abi::events::{ANY_SLOT, EVENTS_BYTES, EVERY, Event, SNAP_SHIFT, Watch, Watches},
     policy::verdict::Reason,
     table::key::{SLOTS, Words as AddressWords},
 };
@@ -14,32 +17,61 @@ use limiter_config::{Direction, Invalid, key::address};
 
 use crate::{
     Attachment, Error, Failed, Result,
+    error::read_failed,
+    ops::set,
     program::{Raw, Tables, maps::open_map},
-    state::{Current, Record, pins},
-    sys::{Dir, Link, Lock, clock, lock, words::Words},
+    state::{
+        Current, Record,
+        watchers::{self, Place},
+    },
+    sys::{Dir, Link, Lock, bpf, clock, words::Words},
 };
 
 /// The switch goes off this long after the last renewal ([`Watching::renew`]).
 const LEASE: Duration = Duration::from_secs(3);
 
-/// Index of a field's 64-bit word.
+/// Index of a field's 64-bit word among those of a watch.
 macro_rules! word {
     ($field:ident) => {
         offset_of!(Watch, $field) / size_of::<u64>()
     };
 }
 
-/// Drops to report.
+/// Index of the word that says which watches are on.
+const ACTIVE: usize = offset_of!(Watches, active) / size_of::<u64>();
+
+/// Packets to report.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// Only drops of these sources; `None` for all.
+    /// Only packets of these sources; `None` for all.
     pub source: Option<IpNet>,
-    /// Only drops by the limit of this name; `None` for all.
+    /// Only packets that the limit of this name decided; `None` for all.
     pub limit: Option<String>,
-    /// Only drops for these reasons; empty for all.
+    /// Only packets with these reasons; empty for all drops.
     pub reasons: Vec<Reason>,
+    /// Without reasons: packets that pass, too.
+    pub passed: bool,
     /// Bytes to copy of each packet.
     pub snap: u32,
+}
+
+impl Filter {
+    /// The wanted reasons. A packet that passes because of shadow has the reason of its drop.
+    fn wanted(&self) -> Vec<Reason> {
+        let all = Reason::ALL
+            .into_iter()
+            .filter(|reason| !reason.would_drop());
+        match &self.reasons[..] {
+            [] if self.passed => all.collect(),
+            [] => Reason::drops().collect(),
+            reasons => reasons.to_vec(),
+        }
+    }
+
+    /// True if packets that pass are wanted.
+    pub fn wants_passed(&self) -> bool {
+        self.wanted().iter().any(|reason| reason.passes())
+    }
 }
 
 /// An attachment that is being watched.
@@ -64,13 +96,17 @@ pub struct Watching {
     lost_before: u64,
     events: RingBuf<MapData>,
     session: u64,
-    _alone: Lock,
+    place: Place,
+    /// Held while packets that pass are wanted.
+    passed: Option<Lock>,
 }
 
 impl Drop for Watching {
-    /// The switch is off before the fields are dropped, and so before another process may watch.
+    /// The switch is off before the fields are dropped, and so before another process may watch in this place.
     fn drop(&mut self) {
         self.stop();
+        // Another process removes the ring that is left.
+        let _ = remove_ring(&self.dir, self.place.number);
     }
 }
 
@@ -86,36 +122,75 @@ impl Watching {
             dir,
             ..
         } = Attachment::open(name).await?;
-        let switch = Words::map(&open_map(&dir, "WATCH")?, size_of::<Watch>());
+        let switch = Words::map(&open_map(&dir, "WATCH")?, size_of::<Watches>());
         let switch = switch.failed("memory-mapping the map WATCH")?;
-        let alone = be_alone(&dir, name, &switch)?;
-        let events = RingBuf::try_from(Map::RingBuf(open_map(&dir, "EVENTS")?))?;
+        if let Some(name) = &filter.limit {
+            limit_named(&record, name)?;
+        }
+        let gone = || Error::NotAttached(name.to_owned());
+        let place = watchers::take_place(&dir, name)?.ok_or_else(gone)?;
+        for number in &place.left {
+            remove_ring(&dir, *number)?;
+        }
+        let passed = match filter.wants_passed() {
+            true => Some(watchers::want_passed(&dir)?.ok_or_else(gone)?),
+            false => None,
+        };
+        let ring = bpf::create_ring(EVENTS_BYTES).failed("making a ring buffer for events")?;
+        let ring = MapData::from_fd(ring).map_err(read_failed)?;
+        let rings = Map::ArrayOfMaps(open_map(&dir, "EVENTS")?);
+        let mut rings: ArrayOfMaps<_, MapData> = rings.try_into().map_err(read_failed)?;
+        rings.set(place.number, &ring, 0).map_err(read_failed)?;
         let mut watching = Self {
             interface: interface.name,
             in_stack: record.tc,
             no_ethernet: record.no_ethernet,
             direction: record.settings.direction,
             names: BTreeMap::new(),
-            lost_before: tables.events_lost()?,
+            lost_before: tables.lost_by(place.number)?,
             session: fastrand::u64(1..),
-            events,
-            _alone: alone,
+            events: Map::RingBuf(ring).try_into().map_err(read_failed)?,
+            place,
+            passed,
             dir,
             filter,
             current,
             switch,
             tables,
         };
-        if let Some(name) = &watching.filter.limit {
-            limit_named(&record, name)?;
-        }
-        // Discards what a killed `watch` has left.
+        // Ends the watch of a killed process.
         watching.stop();
-        while watching.events.next().is_some() {}
         watching.want();
         watching.know(&record);
+        watching.show_passed(&record).await?;
         watching.renew()?;
         Ok(watching)
+    }
+
+    /// Loads the program once more if it does not show wanted packets that pass.
+    async fn show_passed(&mut self, record: &Record) -> Result<()> {
+        if self.passed.is_none() || record.passed {
+            return Ok(());
+        }
+        set::same(&self.interface).await
+    }
+
+    /// Ends the watch. If no other process wants packets that pass, the program shows them no more.
+    pub async fn finish(&mut self) -> Result<()> {
+        self.stop();
+        if self.passed.take().is_none() || watchers::wants_passed(&self.dir)? {
+            return Ok(());
+        }
+        match set::same(&self.interface).await {
+            Err(Error::NotAttached(_)) => Ok(()),
+            ended => ended,
+        }
+    }
+
+    /// Reports one packet in this many, in the mean, from now on.
+    pub fn sample(&self, one_in: f64) {
+        let greatest = ((EVERY + 1) as f64 / one_in.max(1.0)) as u64;
+        self.put(word!(sample), greatest.saturating_sub(1).min(EVERY));
     }
 
     /// Takes over the names of limits. If the wanted limit was removed, none is wanted: it drops nothing.
@@ -147,15 +222,18 @@ impl Watching {
         self.names.get(&slot).map(String::as_str)
     }
 
-    /// Wanted drops that were not reported, because there were too many.
+    /// Wanted packets that were not reported, because there were too many.
     pub fn lost(&self) -> Result<u64> {
-        Ok(self.tables.events_lost()?.wrapping_sub(self.lost_before))
+        let lost = self.tables.lost_by(self.place.number)?;
+        Ok(lost.wrapping_sub(self.lost_before))
     }
 
     /// Renews the lease of the switch. Returns `true` if the switch was off, because this process was stopped.
     pub fn renew(&self) -> Result<bool> {
         let until = clock::now()? + u64::try_from(LEASE.as_nanos()).unwrap_or(0);
-        Ok(self.switch[word!(until)].swap(until, Ordering::AcqRel) == 0)
+        let before = self.switch[self.word(word!(until))].swap(until, Ordering::AcqRel);
+        self.switch[ACTIVE].fetch_or(1 << self.place.number, Ordering::AcqRel);
+        Ok(before == 0)
     }
 
     /// Checks that the attachment is still there, and follows changes of the configuration. Fails if there is nothing
@@ -183,30 +261,35 @@ impl Watching {
         }
         self.current = attachment.current;
         self.know(&attachment.record);
-        Ok(())
+        self.show_passed(&attachment.record).await
+    }
+
+    /// Returns true if packets that pass are wanted.
+    pub fn shows_passed(&self) -> bool {
+        self.passed.is_some()
     }
 
     /// Stops reporting. [`Self::next_event`] still returns earlier events.
     pub fn stop(&mut self) {
         self.put(word!(until), 0);
+        self.switch[ACTIVE].fetch_and(!(1 << self.place.number), Ordering::AcqRel);
+    }
+
+    /// Index of a word of this watch among all words.
+    fn word(&self, word: usize) -> usize {
+        let first = offset_of!(Watches, watches) + self.place.number as usize * size_of::<Watch>();
+        first / size_of::<u64>() + word
     }
 
     fn put(&self, word: usize, value: u64) {
-        self.switch[word].store(value, Ordering::Release);
+        self.switch[self.word(word)].store(value, Ordering::Release);
     }
 
     /// Writes the filter. The switch is off.
     fn want(&self) {
-        let Filter {
-            source,
-            reasons,
-            snap,
-            ..
-        } = &self.filter;
-        let wanted = |reason: &Reason| reasons.is_empty() || reasons.contains(reason);
-        let bits = Reason::drops()
-            .filter(wanted)
-            .fold(0, |bits, reason| bits | 1 << (reason as u32));
+        let Filter { source, snap, .. } = &self.filter;
+        let reasons = self.filter.wanted().into_iter();
+        let bits = reasons.fold(0, |bits, reason| bits | 1 << (reason as u32));
         let (family, mask, address) = source.map_or((0, [0; 2], [0; 2]), in_packets);
         self.put(word!(reasons), bits);
         self.put(word!(slot), ANY_SLOT);
@@ -218,19 +301,24 @@ impl Watching {
         let snap = u64::from(*snap) << SNAP_SHIFT;
         self.put(word!(process), snap | u64::from(process::id()));
         self.put(word!(session), self.session);
+        self.put(word!(sample), EVERY);
     }
 }
 
-/// Reads an event. Fields that a program of an earlier version does not write are unknown.
-pub fn read(bytes: &[u8]) -> Option<Event> {
-    const UNKNOWN: u8 = 0xff;
-    let known = bytes.len().min(size_of::<Event>());
-    if known < Event::SHORT {
-        return None;
+/// Removes the ring buffer of a watch that is over.
+fn remove_ring(dir: &Dir, place: u32) -> Result<()> {
+    let rings = open_map(dir, "EVENTS")?;
+    match bpf::remove_inner(rings.fd().as_fd(), place) {
+        Err(error) if error.raw_os_error() != Some(libc::ENOENT) => {
+            Err(Error::system("removing a ring buffer for events", error))
+        }
+        _ => Ok(()),
     }
-    let mut whole = [UNKNOWN; size_of::<Event>()];
-    whole[..known].copy_from_slice(&bytes[..known]);
-    Raw::read(&whole)
+}
+
+/// Reads an event.
+pub fn read(bytes: &[u8]) -> Option<Event> {
+    Raw::read(bytes.get(..size_of::<Event>())?)
 }
 
 fn limit_named(record: &Record, name: &str) -> Result<()> {
@@ -247,48 +335,8 @@ fn limit_named(record: &Record, name: &str) -> Result<()> {
     })))
 }
 
-/// Locks the folder `watch`, so that no other process can watch meanwhile. It has a folder of its own
-/// among the pins, because only folders can be locked there.
-fn be_alone(folder: &Dir, interface: &str, switch: &Words) -> Result<Lock> {
-    let watch = {
-        // Prevents that another command removes the folder meanwhile.
-        let _lock = lock::lock(folder)?;
-        let there = folder.open(pins::WATCH)?;
-        there.map_or_else(|| folder.make(pins::WATCH), |there| Ok(Some(there)))?
-    };
-    let watch = watch.ok_or_else(|| Error::NotAttached(interface.to_owned()))?;
-    lock::try_lock(&watch)?.ok_or_else(|| {
-        // Above the process's id is another number.
-        let process = switch[word!(process)].load(Ordering::Acquire) & u64::from(u32::MAX);
-        let who = match process {
-            0 => "another process".to_owned(),
-            number => format!("process {number}"),
-        };
-        Error::Refused(format!(
-            "{who} watches '{interface}' already, and one process can watch at a time: end that process first, or have it write to a file"
-        ))
-    })
-}
-
 /// Family, mask and address of a prefix. The words have the byte order of packets.
 fn in_packets(prefix: IpNet) -> (u64, AddressWords, AddressWords) {
     let [mask, network] = [prefix.netmask(), prefix.network()].map(address);
     (network.family.into(), mask.words, network.words)
-}
-
-#[cfg(test)]
-mod tests {
-    use limiter_common::abi::rules::ANY;
-
-    use super::*;
-
-    #[test]
-    fn event_of_an_earlier_program_has_unknown_fields() {
-        let bytes = [0; size_of::<Event>()];
-        let event = read(&bytes[..Event::SHORT]).expect("long enough");
-        assert_eq!(event.has_destination, 0);
-        assert_eq!((event.source_port, event.flags), (ANY, ANY));
-        assert_eq!(read(&bytes), Some(Event::default()));
-        assert_eq!(read(&bytes[1..Event::SHORT]), None);
-    }
 }

@@ -7,7 +7,7 @@ use limiter_common::{
     abi::{
         Share, Table,
         counters::{Count, Counters, FAST_PATH, FULL_PATH, LimitCounters},
-        events::Watched,
+        events::{WATCHERS, Watched},
         rules::{BUDGETS, ROWS},
     },
     arithmetic::bucket,
@@ -159,12 +159,18 @@ impl Tables {
         Ok(place.times(&line.map(Cell::new), now))
     }
 
-    /// Wanted drops that were not reported to a watcher.
+    /// Wanted packets that were not reported to the watchers.
     pub fn events_lost(&self) -> Result<u64> {
-        let lost = of_cpus(&self.watched, 0)?
+        let mut lost = (0..WATCHERS).map(|place| self.lost_by(place));
+        // Wraps, as all counters do.
+        lost.try_fold(0, |sum: u64, lost| Ok(sum.wrapping_add(lost?)))
+    }
+
+    /// Wanted packets that were not reported to the watchers in this place.
+    pub fn lost_by(&self, place: u32) -> Result<u64> {
+        let lost = of_cpus(&self.watched, place)?
             .into_iter()
             .map(|watched| watched.lost);
-        // Wraps, as all counters do.
         Ok(lost.fold(0, u64::wrapping_add))
     }
 

@@ -11,6 +11,7 @@ pub(crate) mod stray;
 pub(crate) mod survey;
 pub(crate) mod unpin;
 mod validate;
+pub(crate) mod watchers;
 
 pub use current::OnTrial;
 pub use foreign::Foreign;

@@ -26,8 +26,13 @@ use crate::{
     sys::{Dir, Link, LinkInfo, bpffs, folder::BPFFS},
 };
 
-/// The folder that `limiter watch` locks.
-pub const WATCH: &str = "watch";
+/// The folder that the `limiter watch` in this place locks.
+pub fn watch(place: u32) -> String {
+    format!("watch{place}")
+}
+
+/// The folder that each `limiter watch` locks that wants packets that pass.
+pub const PASSED: &str = "passed";
 
 /// The folder of everything that this layout pins.
 pub fn root() -> PathBuf {

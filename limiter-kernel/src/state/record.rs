@@ -87,6 +87,9 @@ pub struct Record {
     /// The level up to which the program logs ([`limiter_common::abi::log`]); 0: it does not.
     #[serde(default)]
     pub log: u32,
+    /// True if the program shows packets that pass to who watches them.
+    #[serde(default)]
+    pub passed: bool,
 }
 
 /// The end of a generation on trial.
@@ -181,6 +184,7 @@ impl Record {
             .compile(&self.limits, &self.tiers, self.frame_max)?;
         config.chained = self.chained.into();
         config.log = self.log;
+        config.passed = self.passed.into();
         config.tc = self.tc.into();
         config.no_ethernet = self.no_ethernet.into();
         config.guest = (self.guest && config.egress == 0).into();

@@ -307,6 +307,31 @@ pub fn open_pin(path: &Path) -> io::Result<OwnedFd> {
     at_path(BPF_OBJ_GET, path, 0).map(owned)
 }
 
+/// Makes a ring buffer of so many bytes.
+pub fn create_ring(bytes: u32) -> io::Result<OwnedFd> {
+    const BPF_MAP_CREATE: libc::c_int = 0;
+    const BPF_MAP_TYPE_RINGBUF: u32 = 27;
+    // Keys and values have no size, and there are no flags.
+    bpf(BPF_MAP_CREATE, &mut [BPF_MAP_TYPE_RINGBUF, 0, 0, bytes, 0]).map(owned)
+}
+
+/// Removes the map at `index` of an array of maps.
+pub fn remove_inner(array: BorrowedFd<'_>, index: u32) -> io::Result<()> {
+    #[repr(C)]
+    struct Attributes {
+        map: u32,
+        reserved: u32,
+        key: u64,
+    }
+    const BPF_MAP_DELETE_ELEM: libc::c_int = 3;
+    let mut attributes = Attributes {
+        map: raw(array),
+        reserved: 0,
+        key: address(&raw const index),
+    };
+    bpf(BPF_MAP_DELETE_ELEM, &mut attributes).map(drop)
+}
+
 /// Marks all descriptors from 3 on as closed on exec, so that new processes do not inherit them.
 pub fn close_others_on_exec() -> io::Result<()> {
     const FIRST: libc::c_uint = 3;

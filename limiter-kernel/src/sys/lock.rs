@@ -22,12 +22,27 @@ pub struct Lock {
     _folder: File,
 }
 
+/// The way of holding a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// By one process.
+    Alone,
+    /// By several that hold it so.
+    Together,
+}
+
 /// Waits for other commands to finish, and takes the lock; `None` if one of them has removed the folder.
 pub fn lock(folder: &Dir) -> Result<Option<Lock>> {
+    let lock = wait(folder, Held::Alone)?;
+    Ok(folder.is_current()?.then_some(lock))
+}
+
+/// Waits for the lock of a folder, and takes it.
+pub fn wait(folder: &Dir, held: Held) -> Result<Lock> {
     let start = Instant::now();
     loop {
-        match try_lock(folder)? {
-            Some(lock) => return Ok(folder.is_current()?.then_some(lock)),
+        match try_to(folder, held)? {
+            Some(lock) => return Ok(lock),
             None if start.elapsed() < PATIENCE => thread::sleep(RETRY),
             None => return Err(Error::Busy(PATIENCE.as_secs())),
         }
@@ -36,8 +51,16 @@ pub fn lock(folder: &Dir) -> Result<Option<Lock>> {
 
 /// Takes the lock, if it is free.
 pub fn try_lock(folder: &Dir) -> Result<Option<Lock>> {
+    try_to(folder, Held::Alone)
+}
+
+fn try_to(folder: &Dir, held: Held) -> Result<Option<Lock>> {
     let file = folder.reopen()?;
-    match file.try_lock() {
+    let tried = match held {
+        Held::Alone => file.try_lock(),
+        Held::Together => file.try_lock_shared(),
+    };
+    match tried {
         Ok(()) => Ok(Some(Lock { _folder: file })),
         Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(error)) => Err(Error::path("locking", folder.path(), error)),

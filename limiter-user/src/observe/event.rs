@@ -1,4 +1,4 @@
-//! The output of `watch --json`: one packet that was dropped, or would have been without shadow.
+//! The output of `watch --json`: one packet that was dropped, would have been without shadow, or passed.
 
 use std::net::IpAddr;
 
@@ -34,19 +34,23 @@ pub struct Event {
     pub protocol: Option<String>,
     /// Names of the TCP flags that are set; null if the packet is not TCP, or the flags cannot be read.
     pub tcp_flags: Option<Vec<&'static str>>,
-    /// Length of the frame in bytes.
+    /// Length of the frame in bytes; of merged packets, the sum.
     pub length: u32,
-    /// The limit that refused the packet, or that has no room for its source; null for other reasons.
+    /// Number of packets: more than 1 if the kernel has merged them.
+    pub packets: u32,
+    /// The limit that refused the packet, or that has no room for its source, or the first that admitted it; null for other
+    /// reasons.
     pub limit: Option<String>,
-    /// `drop` or `would_drop`.
+    /// `drop`, `would_drop` or `pass`.
     pub verdict: &'static str,
-    /// Name of the reason: `limit`, `deny`, `new_source`, `malformed`, `contended`.
+    /// Name of the reason, such as `limit`, `deny`, `new_source` or `unlimited`.
     pub reason: &'static str,
 }
 
 /// Converts an event of the program on an interface. `limit`: the limit in the event's slot.
 pub fn event(interface: &str, limit: Option<&str>, emitted: &KernelEvent) -> Result<Event> {
     let time = humantime::format_rfc3339_micros(clock::wall(emitted.nanoseconds)?);
+    let reason = Reason::from_number(emitted.reason);
     Ok(Event {
         time: time.to_string(),
         interface: interface.to_owned(),
@@ -60,13 +64,14 @@ pub fn event(interface: &str, limit: Option<&str>, emitted: &KernelEvent) -> Res
         protocol: protocol(emitted.protocol),
         tcp_flags: u8::try_from(emitted.flags).ok().map(flag_names),
         length: emitted.length,
+        packets: emitted.packets,
         limit: limit.map(str::to_owned),
-        verdict: if emitted.would_drop == 0 {
-            "drop"
-        } else {
-            "would_drop"
+        verdict: match emitted.would_drop {
+            0 if reason.is_some_and(Reason::passes) => "pass",
+            0 => "drop",
+            _ => "would_drop",
         },
-        reason: Reason::from_number(emitted.reason).map_or("unknown", Reason::name),
+        reason: reason.map_or("unknown", Reason::name),
     })
 }
 

@@ -21,6 +21,7 @@ pub mod rates;
 pub mod reader;
 pub mod reasons;
 pub mod sample;
+pub mod senders;
 pub mod snapshot;
 pub mod source;
 

@@ -12,6 +12,7 @@ pub mod log;
 pub mod page;
 pub mod replay;
 pub mod screen;
+pub mod senders;
 pub mod status;
 pub mod table;
 pub mod top;

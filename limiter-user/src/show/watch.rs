@@ -1,6 +1,8 @@
-//! The output of `watch`: one line per drop.
+//! The output of `watch`: one line per packet.
 
 use std::net::{IpAddr, SocketAddr};
+
+use limiter_common::policy::verdict::Reason;
 
 use crate::observe::event::Event;
 
@@ -31,6 +33,7 @@ pub fn line(event: &Event) -> String {
 pub fn verdict(event: &Event) -> String {
     let verdict = match event.verdict {
         "drop" => "dropped",
+        "pass" => "passed",
         _ => "passed in shadow",
     };
     let why = match (event.reason, &event.limit) {
@@ -40,7 +43,10 @@ pub fn verdict(event: &Event) -> String {
         ("ban", _) => "banned".to_owned(),
         ("new_source", Some(limit)) => format!("new source, no room under the limit {limit}"),
         ("new_source", None) => "new source".to_owned(),
-        (reason, _) => reason.to_owned(),
+        ("admitted" | "paced", Some(limit)) => format!("admitted by {limit}"),
+        (reason, _) => Reason::from_name(reason)
+            .map_or(reason, Reason::text)
+            .to_owned(),
     };
     format!("{verdict}: {why}")
 }
@@ -67,6 +73,7 @@ mod tests {
             protocol: Some("udp".to_owned()),
             tcp_flags: None,
             length: 64,
+            packets: 1,
             limit: Some("dns".to_owned()),
             verdict: "drop",
             reason: "limit",
@@ -89,6 +96,24 @@ mod tests {
         let start = "T 192.0.2.7:53 to 192.0.2.1:4000, tcp";
         assert!(line(&flags(&["syn", "ack"])).starts_with(&format!("{start} syn,ack, 64")));
         assert!(line(&flags(&[])).starts_with(&format!("{start} without flags, 64")));
+    }
+
+    #[test]
+    fn line_says_why_a_packet_passed() {
+        let passed = |reason, limit: Option<&str>| Event {
+            verdict: "pass",
+            reason,
+            limit: limit.map(str::to_owned),
+            ..udp()
+        };
+        let cases = [
+            (passed("admitted", Some("dns")), "passed: admitted by dns"),
+            (passed("unlimited", None), "passed: matched no limit"),
+            (passed("established", None), "passed: established"),
+        ];
+        for (event, wanted) in cases {
+            assert_eq!(verdict(&event), wanted);
+        }
     }
 
     #[test]

@@ -302,6 +302,7 @@ fn package_keeps_limits_from_installation_to_purge() {
         "limiter-notify",
         "limiter-agent",
         "limiter-adapt@eth0",
+        "limiter-drops@eth0",
         "limiter-feed@drop",
     ]
     .map(|unit| format!("{unit}.service"));
@@ -328,6 +329,7 @@ fn package_keeps_limits_from_installation_to_purge() {
 
     host.systemctl(&["enable", "--now", EXPORT]);
     host.exported();
+    drops_in_the_journal(&host);
     through_a_flood(&host);
     mistakes_change_nothing(&host);
     late_address(&host);
@@ -335,6 +337,27 @@ fn package_keeps_limits_from_installation_to_purge() {
     stopped(&host);
     removed(&host);
     from_rpm(&host);
+}
+
+/// Checks that a bounded sample of drops is in the journal.
+fn drops_in_the_journal(host: &Installed) {
+    const DROPS: &str = "limiter-drops@eth0";
+    let journal = || {
+        let unit = ["journalctl", "--output=cat", "--unit", DROPS];
+        host.container.run(&unit).stdout
+    };
+    host.systemctl(&["start", DROPS]);
+    eventually("the watch begins", || journal().contains("until you press"));
+    let begun = Instant::now();
+    let sent = host.flood(|more| (0..5).for_each(|_| more()));
+    eventually("drops are in the journal", || {
+        journal().contains("dropped: over the limit")
+    });
+    let lines = journal().matches("dropped: ").count() as u64;
+    let most = 5 * (begun.elapsed().as_secs() + 2);
+    assert!(lines <= most, "{lines} lines of {sent} packets");
+    host.systemctl(&["stop", DROPS]);
+    assert_eq!(host.state(DROPS), "inactive", "{}", journal());
 }
 
 fn through_a_flood(host: &Installed) {

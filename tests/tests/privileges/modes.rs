@@ -45,7 +45,7 @@ fn pins_are_private_under_any_umask() {
     let pins = hosts.pins();
     let all = tree(&pins);
     let maps = MAPS.len() + LIST_MAPS.len();
-    assert!(all.len() > maps && pins.join("watch").exists(), "{all:?}");
+    assert!(all.len() > maps && pins.join("watch0").exists(), "{all:?}");
     let above = pins.ancestors().skip(1).take(2).map(Path::to_owned);
     for path in all.iter().cloned().chain(above) {
         let metadata = fs::symlink_metadata(&path).unwrap();

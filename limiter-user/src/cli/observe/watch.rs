@@ -1,11 +1,15 @@
+mod by;
+mod thinner;
+
 use std::{
     io,
-    num::NonZeroU64,
+    num::{NonZeroU32, NonZeroU64},
     os::fd::AsFd,
     path::PathBuf,
     time::{Duration, Instant, UNIX_EPOCH},
 };
 
+use by::{Summing, Wanted};
 use clap::{
     Args,
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
@@ -21,10 +25,13 @@ use limiter_kernel::{
     sys::clock,
 };
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use thinner::Thinner;
 
 use crate::{
-    cli::shared::{about, answer, file_size, interface, interruption, note, prefix},
-    observe,
+    cli::shared::{
+        DAY, SECOND, about, answer, duration, file_size, interface, interruption, note, prefix,
+    },
+    observe::{self, senders::Field},
     plan::capture::{Interface, Writer, Written},
     show::{self, units::grouped},
 };
@@ -35,27 +42,43 @@ const INTERVAL: Duration = Duration::from_millis(20);
 /// Interval between checks that there is still something to watch.
 const CHECK: Duration = Duration::from_millis(500);
 
-/// Print drops as they happen
+/// Print drops as they happen, or who sends
 ///
-/// It runs until interrupted, and also shows packets that pass only because of shadow.
+/// It runs until interrupted, and also shows packets that pass only because of shadow. Several may run at once.
 #[derive(Debug, Args)]
 pub struct Watch {
     /// The interface
     #[arg(value_name = "IFACE", value_parser = interface)]
     interface: String,
-    /// Only drops of sources in this prefix
+    /// Show packets that pass, too: loads the program once more, and again at the end
+    #[arg(long)]
+    passed: bool,
+    /// Print a table at the end instead, of all packets by these fields: who sends, whatever limit the packets meet
+    #[arg(long, value_name = "FIELD,...", value_delimiter = ',', value_parser = field(), conflicts_with_all = ["count", "write"])]
+    by: Vec<Field>,
+    /// Rows of the table; the others are summed
+    #[arg(long, value_name = "N", requires = "by", default_value_t = 20,
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    rows: u32,
+    /// End after this time: 1s to 1day
+    #[arg(long = "for", value_name = "DURATION", value_parser = duration(SECOND..=DAY, "10s"), allow_hyphen_values = true)]
+    time: Option<Duration>,
+    /// Only packets of sources in this prefix
     #[arg(long, value_name = "CIDR", value_parser = prefix)]
     source: Option<IpNet>,
-    /// Only drops by this limit
+    /// Only packets that this limit decided
     #[arg(long, value_name = "NAME")]
     limit: Option<String>,
-    /// Only drops for these reasons
-    #[arg(long, value_parser = drop_reason(), value_delimiter = ',', value_name = "REASON,...")]
+    /// Only packets with these reasons
+    #[arg(long, value_parser = reason(), value_delimiter = ',', value_name = "REASON,...")]
     reason: Vec<Reason>,
-    /// Exit after this number of drops
+    /// Exit after this number of packets
     #[arg(short = 'n', long, value_name = "N")]
     count: Option<NonZeroU64>,
-    /// Print one line of JSON per drop, for programs
+    /// Show at most so many packets per second: a random sample of more
+    #[arg(long, value_name = "N", conflicts_with = "by")]
+    per_second: Option<NonZeroU32>,
+    /// Print one line of JSON per packet, for programs; of a table, one document
     #[arg(long, conflicts_with = "write")]
     json: bool,
     /// Write the packets to this new pcapng file instead, with verdict and reason
@@ -70,24 +93,129 @@ pub struct Watch {
     rotate: Option<u64>,
 }
 
-/// The names of reasons to drop, with their texts as help.
-fn drop_reason() -> impl TypedValueParser<Value = Reason> {
-    let names = Reason::drops().map(|reason| PossibleValue::new(reason.name()).help(reason.text()));
+/// The names of reasons, with their texts as help. A packet that passes because of shadow has the reason of its drop.
+fn reason() -> impl TypedValueParser<Value = Reason> {
+    let reasons = Reason::ALL
+        .into_iter()
+        .filter(|reason| !reason.would_drop());
+    let names = reasons.map(|reason| PossibleValue::new(reason.name()).help(reason.text()));
     PossibleValuesParser::new(names)
         .try_map(|name| Reason::from_name(&name).ok_or("unknown reason"))
 }
 
+/// The names of fields to sum by.
+fn field() -> impl TypedValueParser<Value = Field> {
+    PossibleValuesParser::new(Field::ALL.map(Field::name)).try_map(|name| {
+        let mut all = Field::ALL.into_iter();
+        all.find(|field| field.name() == name)
+            .ok_or("unknown field")
+    })
+}
+
 pub async fn run(arguments: Watch) -> anyhow::Result<()> {
-    let stop = interruption()?;
+    let interrupted = interruption()?;
+    let time = arguments.time;
+    // Begins once it is polled: when the program reports.
+    let stop = async move {
+        match time {
+            None => interrupted.await,
+            Some(time) => _ = tokio::time::timeout(time, interrupted).await,
+        }
+    };
     let filter = Filter {
         source: arguments.source,
         limit: arguments.limit.clone(),
         reasons: arguments.reason.clone(),
+        passed: arguments.passed || !arguments.by.is_empty(),
         snap: arguments.write.as_ref().map_or(0, |_| arguments.snap),
     };
     let watching = Watching::start(&arguments.interface, filter).await;
     let watching = watching.map_err(about(&arguments.interface))?;
-    let file = arguments.write.map(|path| {
+    if !arguments.by.is_empty() {
+        let wanted = Wanted {
+            fields: arguments.by,
+            rows: arguments.rows as usize,
+            json: arguments.json,
+        };
+        return sum(watching, wanted, time, stop).await;
+    }
+    lines(watching, arguments, stop).await
+}
+
+/// The end of a watch, in words.
+fn end_of(time: Option<Duration>) -> String {
+    let time = time.map(|time| format!("for {}, or ", humantime::format_duration(time)));
+    format!("{}until you press Ctrl-C", time.unwrap_or_default())
+}
+
+/// Prints a table of who sends.
+async fn sum(
+    watching: Watching,
+    wanted: Wanted,
+    time: Option<Duration>,
+    stop: impl Future<Output = ()>,
+) -> anyhow::Result<()> {
+    let name = watching.interface.clone();
+    note(&format!("{name}: packets are counted {}", end_of(time)));
+    let mut summing = Summing::new(watching, &wanted);
+    let ended = summing.until(stop).await;
+    summing.watching.stop();
+    let printed = summing.print(&wanted);
+    let finished = summing.watching.finish().await;
+    ended.and(printed)?;
+    finished.map_err(about(&name))
+}
+
+/// Prints a line for each packet, or writes it to a file.
+async fn lines(
+    mut watching: Watching,
+    arguments: Watch,
+    stop: impl Future<Output = ()>,
+) -> anyhow::Result<()> {
+    let file = match new_file(&watching, &arguments) {
+        Ok(file) => file,
+        Err(error) => {
+            watching.finish().await?;
+            return Err(error);
+        }
+    };
+    let name = watching.interface.clone();
+    let mut showing = Showing {
+        done: if file.is_some() { "written" } else { "shown" },
+        packets: if watching.shows_passed() {
+            "packets"
+        } else {
+            "drops"
+        },
+        watching,
+        file,
+        json: arguments.json,
+        thinner: arguments
+            .per_second
+            .map(|most| Thinner::new(u32::from(most).into())),
+        most: arguments.count.map_or(u64::MAX, u64::from),
+        shown: 0,
+        said_lost: false,
+    };
+    note(&format!(
+        "{name}: {} are {} {}",
+        showing.packets,
+        showing.done,
+        end_of(arguments.time)
+    ));
+    let ended = showing.until(stop).await;
+    showing.watching.stop();
+    let ended = ended.and_then(|()| showing.show_all());
+    let said = showing.sum_up();
+    let finished = showing.watching.finish().await;
+    said?;
+    ended?;
+    finished.map_err(about(&name))
+}
+
+/// The file of `--write`.
+fn new_file(watching: &Watching, arguments: &Watch) -> anyhow::Result<Option<Writer>> {
+    let file = arguments.write.as_ref().map(|path| {
         let interface = Interface {
             name: watching.interface.clone(),
             in_stack: watching.in_stack,
@@ -95,42 +223,28 @@ pub async fn run(arguments: Watch) -> anyhow::Result<()> {
             outgoing: watching.direction == Direction::Out,
             snap: arguments.snap,
         };
-        Writer::create(&path, interface, arguments.rotate)
+        Writer::create(path, interface, arguments.rotate)
     });
-    let file = file.transpose()?;
-    let done = if file.is_some() { "written" } else { "shown" };
-    let name = &watching.interface;
-    note(&format!("{name}: drops are {done} until you press Ctrl-C"));
-    let mut showing = Showing {
-        watching,
-        file,
-        done,
-        json: arguments.json,
-        most: arguments.count.map_or(u64::MAX, u64::from),
-        shown: 0,
-        said_lost: false,
-    };
-    let ended = showing.until(stop).await;
-    showing.watching.stop();
-    let ended = ended.and_then(|()| showing.show_all());
-    showing.sum_up()?;
-    ended
+    file.transpose()
 }
 
 struct Showing {
     watching: Watching,
     /// The capture, instead of standard output.
     file: Option<Writer>,
-    /// The word for shown drops.
+    /// The word for the packets.
+    packets: &'static str,
+    /// The word for shown ones.
     done: &'static str,
     json: bool,
+    thinner: Option<Thinner>,
     most: u64,
     shown: u64,
     said_lost: bool,
 }
 
 impl Showing {
-    /// Shows drops until `stop` is ready, enough were shown, or there is nothing to watch any more.
+    /// Shows packets until `stop` is ready, enough were shown, or there is nothing to watch any more.
     async fn until(&mut self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
         let mut interval = tokio::time::interval(INTERVAL);
         interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -143,6 +257,7 @@ impl Showing {
                 _ = interval.tick() => {}
             }
             self.show_all()?;
+            self.thin_out()?;
             if checked.elapsed() >= CHECK {
                 checked = Instant::now();
                 self.note_missing()?;
@@ -158,6 +273,11 @@ impl Showing {
             let Some((raw, bytes)) = self.watching.next_event() else {
                 break;
             };
+            if let Some(thinner) = &mut self.thinner
+                && !thinner.admits()
+            {
+                continue;
+            }
             let limit = self.watching.limit(raw.slot);
             let event = observe::event::event(&self.watching.interface, limit, &raw)?;
             if let Some(file) = &mut self.file {
@@ -171,7 +291,7 @@ impl Showing {
                     time,
                     length: raw.length,
                     bytes: &bytes,
-                    is_dropped: raw.would_drop == 0,
+                    is_dropped: event.verdict == "drop",
                     comment: &show::watch::verdict(&event),
                 };
                 file.write(&written)?;
@@ -183,25 +303,43 @@ impl Showing {
         Ok(())
     }
 
+    fn thin_out(&mut self) -> anyhow::Result<()> {
+        if let Some(thinner) = &mut self.thinner
+            && let Some(one_in) = thinner.next(Instant::now(), self.watching.lost()?)
+        {
+            self.watching.sample(one_in);
+        }
+        Ok(())
+    }
+
     fn note_missing(&mut self) -> anyhow::Result<()> {
         // The output never waits for its reader, so that this is often enough.
         if self.watching.renew()? {
             note(
-                "this process was stopped for some time; drops in that time are not counted as lost",
+                "this process was stopped for some time; packets in that time are not counted as lost",
             );
         }
-        if !self.said_lost && self.watching.lost()? > 0 {
+        if !self.said_lost && self.thinner.is_none() && self.watching.lost()? > 0 {
             self.said_lost = true;
             let [burst, rate] = [EVENT_BURST, 1_000_000_000 / EVENT_COST].map(grouped);
             note(&format!(
-                "not all drops are {}: each CPU reports at most {burst} at once and {rate} per second; --source, --limit and --reason select drops",
-                self.done
+                "not all {0} are {1}: each CPU reports at most {burst} at once and {rate} per second; --source, --limit and --reason select {0}",
+                self.packets, self.done
             ));
         }
         Ok(())
     }
 
     fn sum_up(&mut self) -> anyhow::Result<()> {
+        if let Some(thinner) = &self.thinner {
+            let (interface, shown) = (&self.watching.interface, grouped(self.shown));
+            let most = grouped(thinner.most);
+            note(&format!(
+                "{interface}: {shown} {}, a sample of at most {most} per second",
+                self.done
+            ));
+            return Ok(());
+        }
         let mut lost = self.watching.lost()?;
         if self.shown < self.most {
             // These events were never shown.
