@@ -17,6 +17,7 @@ impl Settings {
             let found = [
                 wrong_version(&limit.matches).map(|why| format!("it matches no packet: {why}")),
                 exempt::first(&limit.matches, self.exempt),
+                self.nothing_else(limit),
                 not.map(|why| format!("not excepts no packet: {why}")),
                 too_small(limit, frame_max),
             ];
@@ -34,6 +35,18 @@ impl Settings {
             )
         }));
         warnings
+    }
+
+    /// Finds a limit on everything, beside which no packet is left for a limit on what no other one matches.
+    fn nothing_else(&self, limit: &Limit) -> Option<String> {
+        let is_everything = |other: &&Limit| other.matches.is_everything();
+        let everything = self.limits.iter().find(is_everything)?;
+        limit.matches.other.then(|| {
+            format!(
+                "it matches no packet: limit '{}' matches all of them; leave one of both out",
+                everything.name
+            )
+        })
     }
 }
 
@@ -86,6 +99,26 @@ burst = "100b"\nmatch = { source = "old" } => limit 'a': a burst of 100b could n
             assert_eq!(found.len(), 1, "{below}: {found:#?}");
             assert!(found[0].starts_with(expected), "{below}: {found:#?}");
         }
+    }
+
+    #[test]
+    fn limit_on_what_is_left_beside_a_limit_on_everything_gets_a_warning() {
+        let warnings = |matches: &str| {
+            let text = format!(
+                "[[limit]]\nname = \"all\"\nrate = 5\n{matches}[[limit]]\nname = \"rest\"\nrate = 5\nmatch = \"other\"\n"
+            );
+            let file = parse(&text, Path::new(".")).expect("a valid file");
+            let shown = crate::file::show(&[], &file.settings);
+            assert!(shown.contains("match = \"other\"\n"), "{shown}");
+            assert_eq!(parse(&shown, Path::new(".")).expect("valid"), file);
+            file.settings.ineffective(USUAL_FRAME)
+        };
+        let found = warnings("");
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(
+            found[0].starts_with("limit 'rest': it matches no packet: limit 'all' matches all")
+        );
+        assert!(warnings("match = { destination_port = 9 }\n").is_empty());
     }
 
     #[test]

@@ -1,14 +1,26 @@
 //! Settings of several services as one.
 
-use super::{Exempt, Invalid, NewSources, Settings};
+use std::cmp::Ordering;
+
+use super::{Exempt, Invalid, Limit, NewSources, Settings};
 
 impl Settings {
     /// These settings with those of another service, `name`. The limits of both apply; a limit whose name is taken by
-    /// another one gets the service in front of its name. What is exempt for one is exempt for both, and the table and
+    /// another one gets the service in front of its name. Of two limits of one name on packets that no other limit matches, the
+    /// faster one stays: it must hold neither service. What is exempt for one is exempt for both, and the table and
     /// its rate of new sources are the larger ones.
     pub fn with_service(mut self, name: &str, other: Self) -> Result<Self, Invalid> {
         for mut limit in other.limits {
             if self.limits.contains(&limit) {
+                continue;
+            }
+            let is_same_rest = |before: &&mut Limit| {
+                before.name == limit.name && before.matches.other && limit.matches.other
+            };
+            if let Some(before) = self.limits.iter_mut().find(is_same_rest) {
+                if before.rate.compare(&limit.rate) == Some(Ordering::Less) {
+                    *before = limit;
+                }
                 continue;
             }
             if self.limits.iter().any(|before| before.name == limit.name) {
@@ -45,7 +57,7 @@ impl Exempt {
 /// The faster of two limits on new sources; `None` is no limit.
 fn larger(own: Option<NewSources>, other: Option<NewSources>) -> Option<NewSources> {
     let (own, other) = (own?, other?);
-    let is_less = own.rate.compare(&other.rate) == Some(std::cmp::Ordering::Less);
+    let is_less = own.rate.compare(&other.rate) == Some(Ordering::Less);
     Some(if is_less { other } else { own })
 }
 
@@ -76,6 +88,10 @@ mod tests {
             name = "connections"
             match = { established = true }
             rate = "100k/s"
+            [[limit]]
+            name = "rest"
+            match = "other"
+            rate = "500/s"
         "#;
         let dns = r#"
             new_sources = "50k/s"
@@ -87,6 +103,10 @@ mod tests {
             match = { destination_port = 53 }
             rate = "10/s"
             [[limit]]
+            name = "rest"
+            match = { established = false, other = true }
+            rate = "2k/s"
+            [[limit]]
             name = "connections"
             match = { established = true }
             rate = "100k/s"
@@ -94,7 +114,8 @@ mod tests {
         let both = settings(web).with_service("dns", settings(dns));
         let both = both.expect("they fit");
         let names: Vec<_> = both.limits.iter().map(|limit| &*limit.name).collect();
-        assert_eq!(names, ["tcp", "connections", "dns-tcp"]);
+        assert_eq!(names, ["tcp", "connections", "rest", "dns-tcp"]);
+        assert_eq!(both.limits[2].rate.to_string(), "2k/s");
         assert_eq!(both.exempt.names(), ["established", "control"]);
         assert_eq!(both.lists.tiers["own"].len(), 2);
         assert_eq!(both.max_sources, 256_000);

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Adaptive, Algorithm, Burst, Control, Direction, Exempt, Key, Lists, Malformed, Match, Mode,
-    NewSources, Proof, Rate, Scope, Time, Translator,
+    NewSources, Proof, Rate, Scope, Time, Translator, matches::Written,
 };
 
 /// Name of the limit that the command line creates.
@@ -85,9 +85,9 @@ crate::keys! {
     pub struct Limit("a limit", "under [[limit]]") {
         /// Name of the limit, different for each limit.
         name: String, required, r#"a text as in "ssh""#;
-        /// Packets that the limit applies to, as in `{ protocol = "udp", destination_port = 53 }`. Default: all IP
-        /// packets.
-        matches ("match"): Match, r#"a table as in { protocol = "udp", destination_port = 53 }"#;
+        /// Packets that the limit applies to, as in `{ protocol = "udp", destination_port = 53 }`, or `"other"` for packets
+        /// that no other limit matches. Default: all IP packets.
+        matches ("match"): Match as Written, r#"a table as in { protocol = "udp", destination_port = 53 }"#;
         /// Parts of a packet that select its bucket. `"/32,/64"` (default): that many bits of the source address, for
         /// IPv4 and IPv6. `"interface"`: one bucket for all packets. `"destination"`, `"source + destination"`, with
         /// prefix lengths as in `"source/24,/48 + destination/32,/64"` (default: `/32,/64` for sources, whole addresses

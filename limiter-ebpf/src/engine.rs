@@ -197,6 +197,7 @@ steps! {
     }
     steps {
         confirm() -> () as limit_matches;
+        is_certain() -> bool as limit_certain;
         pair() -> () as limit_pair;
         stretch() -> () as limit_stretch;
         check() -> Attempt as limit_check;

@@ -201,6 +201,10 @@ pub struct Match {
     pub destination: u32,
     /// [`OF_CONNECTIONS`], [`OF_OTHERS`], or 0 for all packets.
     pub established: u32,
+    /// 1: only packets that no limit without this matches.
+    pub other: u32,
+    /// 0, for the alignment.
+    pub reserved: u32,
     /// Number of ranges of each field, in a byte each. A field without ranges may have any value, or be missing.
     pub counts: u64,
     /// The bytes of the payload.
@@ -209,8 +213,8 @@ pub struct Match {
     pub ranges: [[Range; RANGES_MAX]; FIELDS],
 }
 
-pod!(Match: control family protocol fragments flags_mask flags lists unless destination established counts payload
-    ranges);
+pod!(Match: control family protocol fragments flags_mask flags lists unless destination established other reserved
+    counts payload ranges);
 
 impl Match {
     /// Every IP packet.

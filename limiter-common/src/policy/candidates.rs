@@ -58,10 +58,12 @@ pub struct Candidates {
     pub of_connections: u64,
     /// Limits that match only other packets.
     pub of_others: u64,
+    /// Limits that match only packets that no limit outside of this set matches.
+    pub of_rest: u64,
 }
 
 pod!(Candidates: all fields reserved control family fragments protocol flags destination source unlisted by_list
-    uncertain of_connections of_others);
+    uncertain of_connections of_others of_rest);
 
 /// Index of [`Candidates::fragments`] for [`crate::abi::rules::ANYWHERE`].
 const UNSEEN: usize = (ANYWHERE >> 1) as usize;
@@ -135,6 +137,9 @@ impl Candidates {
             OF_OTHERS => self.of_others |= bit,
             _ => {}
         }
+        if matches.other != 0 {
+            self.of_rest |= bit;
+        }
         if matches.lists == 0 {
             self.unlisted |= bit;
         }
@@ -184,6 +189,7 @@ impl Candidates {
             lists: matches.lists,
             unless: matches.unless,
             established: matches.established,
+            other: matches.other,
             ..Match::EVERYTHING
         };
         for field in [DESTINATION_PORT, SOURCE_PORT] {

@@ -46,6 +46,7 @@ impl<E: Direct> Steps for E {
 
     steps! {
         confirm() -> ();
+        is_certain() -> bool;
         pair() -> ();
         stretch() -> ();
         check() -> Attempt;

@@ -4,7 +4,7 @@ use core::hint::black_box;
 
 use super::{PacketInfo, payload::Payload, verdict::Reason};
 use crate::{
-    abi::rules::{ANY, LIMITS_MAX, NONE, WHOLE},
+    abi::rules::{ANY, LIMITS_MAX, NEEDS_HEADER, NEEDS_PAYLOAD, NEEDS_PAYLOAD_LENGTH, NONE, WHOLE},
     pod::{Pod as _, pod},
     table::key::{Address, SourceKey, Words},
 };
@@ -151,6 +151,17 @@ impl Evaluation {
             *word = any;
         }
         info.fragment = WHOLE;
+    }
+
+    /// True if all fields that limits match on can be seen. Fields that no limit uses may count as unseen.
+    #[inline(always)]
+    pub(super) const fn is_seen(&self, needs: u32) -> bool {
+        let info = &self.info;
+        let unread = info.protocol == ANY || info.destination_port == ANY || info.flags == ANY;
+        let icmp = needs & NEEDS_HEADER != 0 && info.icmp_type == ANY;
+        let payload = needs & NEEDS_PAYLOAD != 0 && self.payload.hidden != 0;
+        let measured = needs & NEEDS_PAYLOAD_LENGTH != 0 && self.payload_length == ANY;
+        !(unread || icmp || payload || measured || info.length == ANY)
     }
 
     /// The VLAN for keys; 0 if the packet has none.

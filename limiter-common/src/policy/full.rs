@@ -224,6 +224,28 @@ fn is_exempt<S: Steps>(
     false
 }
 
+/// Leaves out the limits on packets that no other limit matches, if another one matches for certain. A packet that shows too
+/// little for that is charged to both: otherwise, it would get more than a packet that shows all.
+#[inline(always)]
+fn leave_out_rest<S: Steps>(environment: &S, evaluation: &mut Evaluation) {
+    let constants = environment.constants();
+    let rest = constants.candidates.of_rest;
+    if evaluation.matching & rest == 0 || evaluation.matching & !rest == 0 {
+        return;
+    }
+    if evaluation.is_seen(constants.needs)
+        || any!(environment, evaluation, matching, is_certain_other)
+    {
+        evaluation.matching &= !rest;
+    }
+}
+
+#[inline(always)]
+fn is_certain_other<S: Steps>(environment: &S, evaluation: &mut Evaluation, index: u32) -> bool {
+    environment.constants().candidates.of_rest >> index & 1 == 0
+        && S::is_certain(environment, evaluation, index)
+}
+
 /// Decides by the limits that match. A packet of an exempt connection is charged only to limits on connections.
 #[inline(always)]
 fn decide<S: Steps>(
@@ -244,6 +266,9 @@ fn decide<S: Steps>(
                 Reason::Unlimited
             };
         }
+    }
+    if environment.constants().candidates.of_rest != 0 {
+        leave_out_rest(environment, evaluation);
     }
     let refused = if evaluation.matching & (evaluation.matching - 1) != 0 {
         evaluation.checked = 1;

@@ -16,6 +16,14 @@ pub fn matches(limit: &Limit, needs: u32, packet: &Evaluation) -> bool {
         && (needs & NEEDS_EXCEPT == 0 || !holds::<false>(&limit.except, needs, packet))
 }
 
+/// True if a limit matches the packet for certain, whatever the fields that cannot be seen.
+#[inline(always)]
+pub fn certain(limit: &Limit, needs: u32, packet: &Evaluation) -> bool {
+    (limit.matches.established == 0 || packet.info.source_port != ANY)
+        && holds::<false>(&limit.matches, needs, packet)
+        && (needs & NEEDS_EXCEPT == 0 || !holds::<true>(&limit.except, needs, packet))
+}
+
 /// True if all fields hold, except [`Match::established`], and [`Match::control`], which the candidates decide. `UNSEEN`: the result for a field that cannot be seen. So a limit
 /// applies in doubt.
 #[inline(always)]

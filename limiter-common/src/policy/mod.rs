@@ -41,7 +41,7 @@ pub use direct::Direct;
 pub use environment::{Environment, Found, TimeBounds};
 pub use evaluation::Evaluation;
 pub use info::PacketInfo;
-pub use matches::matches;
+pub use matches::{certain, matches};
 pub use parse::{Parsed, parse, read};
 pub use room::{has_room, kept};
 pub use steps::Steps;

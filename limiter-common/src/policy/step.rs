@@ -5,7 +5,7 @@ use super::{
     Evaluation, Found, Steps, apply_shadow,
     attempt::Attempt,
     bucket::{Demand, cost},
-    matches, second_chance,
+    certain, matches, second_chance,
 };
 use crate::{
     abi::{
@@ -294,6 +294,14 @@ impl<'a, S: Steps> Step<'a, S> {
         ) {
             self.evaluation.matching &= !(1 << self.index);
         }
+    }
+
+    /// True if the limit matches the packet, whatever the fields that cannot be seen.
+    #[inline(always)]
+    pub fn is_certain(self) -> bool {
+        let constants = self.environment.constants();
+        // Once more, so that programs without the call do not have the function.
+        constants.candidates.of_rest != 0 && certain(self.limit, constants.needs, self.evaluation)
     }
 
     /// Stores the words of the packet's key, of two addresses.

@@ -18,6 +18,8 @@ pub trait Steps: Environment {
 
     /// [`super::step::Step::confirm`].
     fn confirm(&self, evaluation: &mut Evaluation, index: u32);
+    /// [`super::step::Step::is_certain`].
+    fn is_certain(&self, evaluation: &mut Evaluation, index: u32) -> bool;
     /// [`super::step::Step::pair`].
     fn pair(&self, evaluation: &mut Evaluation, index: u32);
     /// [`super::step::Step::stretch`].

@@ -32,6 +32,9 @@ pub fn show(interfaces: &[String], settings: &Settings) -> String {
 
 /// Prints `match` as in the file.
 pub fn matches(matches: &Match) -> String {
+    if *matches == Match::others() {
+        return "other".to_owned();
+    }
     matches.in_line()
 }
 

@@ -74,6 +74,7 @@ impl Match {
                 Some(true) => OF_CONNECTIONS,
                 Some(false) => OF_OTHERS,
             },
+            other: self.other.into(),
             payload: self
                 .payload
                 .as_ref()

@@ -17,7 +17,7 @@ pub use values::{
     IpVersion, Lengths, Numbers, PortRange, Protocol, TcpFlags, Ttl, Vlan, flag_names,
 };
 
-use crate::reader::{Keyed, Section, Setting};
+use crate::reader::{DeValue, Keyed, Section, Setting, quoted, text};
 
 crate::keys! {
     /// Conditions on packets: each given field narrows the match. An empty match accepts every IP packet.
@@ -60,6 +60,10 @@ crate::keys! {
         /// `false`: only other packets. Later fragments match both, because they show no ports. Not in `not`.
         #[serde(default)]
         established: Option<bool>;
+        /// `true`: only packets that no limit without `other` matches, as in `match = "other"`. A packet whose fields cannot be
+        /// seen, such as a later fragment, meets both: the limits that could match it, and this one. Not in `not`.
+        #[serde(default)]
+        other: bool, "true";
         /// VLAN: the id of the outermost tag (802.1Q or 802.1ad) whose id is not 0, as in `20`, a range as in `"100-199"`,
         /// or an array of them. Untagged packets do not match. In XDP mode, the program does not see a tag that the card
         /// takes off the frame (`ethtool -K IFACE rxvlan off`).
@@ -96,6 +100,10 @@ impl Setting for Box<Match> {
                 "established",
                 "not cannot ask for connections: write established = false in match for packets of no connection, or established = true",
             ),
+            (
+                "other",
+                "not cannot ask for other limits: write other = true in match, or leave it out",
+            ),
         ] {
             if section.has(key) {
                 section.refuse(key, why);
@@ -115,7 +123,54 @@ impl Setting for Box<Match> {
     }
 }
 
+/// Reads and prints a match: a table, or `"other"` for packets that no other limit matches.
+#[derive(Clone, Debug)]
+pub(super) struct Written(Match);
+
+crate::read_as!(Written: Match);
+
+/// The match that a word in place of a table stands for.
+const OTHER: &str = "other";
+
+impl Setting for Written {
+    fn read(section: &mut Section, key: &str) -> Option<Self> {
+        let value = section.table.get(key)?.get_ref();
+        if !matches!(value, DeValue::String(_)) {
+            return Match::read(section, key).map(Self);
+        }
+        let word = |text: &str| match text {
+            OTHER => Ok(Self(Match::others())),
+            _ => Err(format!(
+                "'{text}' is no match: write \"other\" for packets that no other limit matches, or a table as in {{ protocol = \"udp\", destination_port = 53 }}"
+            )),
+        };
+        section.read(key, |value| text(value, word))
+    }
+
+    fn written(&self) -> Option<String> {
+        match self.0 == Match::others() {
+            true => Some(quoted(OTHER)),
+            false => self.0.written(),
+        }
+    }
+
+    fn words(&self) -> String {
+        match self.0 == Match::others() {
+            true => OTHER.to_owned(),
+            false => self.0.words(),
+        }
+    }
+}
+
 impl Match {
+    /// Packets that no other limit matches.
+    pub fn others() -> Self {
+        Self {
+            other: true,
+            ..Self::default()
+        }
+    }
+
     /// Returns true if this matches every IP packet.
     pub fn is_everything(&self) -> bool {
         *self == Self::default()

@@ -98,6 +98,7 @@ impl Model {
             })
             .map(|held| self.scaled(held, now))
             .collect();
+        let matching = without_rest(matching, &facts);
         let fields = Fields {
             peer: match self.settings.direction {
                 Direction::In => Some(source),
@@ -418,4 +419,16 @@ fn prefix_of(address: IpAddr, bits: Bits, neighbours: bool) -> IpNet {
         IpAddr::V4(_) => net.trunc(),
         first @ IpAddr::V6(_) => first.into(),
     }
+}
+
+/// The matching limits. Those on packets that no other limit matches are not among them if another one certainly matches.
+fn without_rest(matching: Vec<Held>, facts: &Facts<'_>) -> Vec<Held> {
+    let mut others = matching.iter().map(|held| &held.limit.matches);
+    if !others.any(|matches| !matches.other && facts.certainly_hold(matches)) {
+        return matching;
+    }
+    let stay = matching
+        .into_iter()
+        .filter(|held| !held.limit.matches.other);
+    stay.collect()
 }

@@ -51,6 +51,12 @@ impl Facts<'_> {
         self.all_hold(matches, true) && !matches.not.as_deref().is_some_and(excepted)
     }
 
+    /// True if the limit applies, whatever the fields that cannot be read.
+    pub fn certainly_hold(&self, matches: &Match) -> bool {
+        let excepted = |not: &Match| self.all_hold(not, true);
+        self.all_hold(matches, false) && !matches.not.as_deref().is_some_and(excepted)
+    }
+
     /// True if all fields hold. A field that cannot be read counts as `unseen`.
     fn all_hold(&self, matches: &Match, unseen: bool) -> bool {
         let version = match matches.ip_version {
@@ -126,9 +132,10 @@ fn transport_holds(matches: &Match, seen: &Transport, unseen: bool) -> bool {
         .map(|range| (range.0.first, range.0.last))
         .collect();
     // The model has no sockets, and a packet whose ports cannot be read may belong to a connection.
-    let right_connection = matches
-        .established
-        .is_none_or(|wanted| seen.ports == Field::Unseen || !wanted);
+    let right_connection = matches.established.is_none_or(|wanted| match seen.ports {
+        Field::Unseen => unseen,
+        _ => !wanted,
+    });
     let sizes: Vec<_> = (matches.payload_length.iter())
         .map(|range| (range.first.min(65_535), range.last.min(65_535)))
         .collect();

@@ -314,6 +314,7 @@ fn matches(rng: &mut Rng, lists: &Lists) -> Match {
     if percent(rng, 15) {
         let not = Match {
             established: None,
+            other: false,
             ..fields(rng, lists)
         };
         matches.not = (!not.is_everything()).then(|| Box::new(not));
@@ -386,6 +387,7 @@ fn fields(rng: &mut Rng, lists: &Lists) -> Match {
         payload_length: some_of_these(&mut apart, 12, &["0", "0-8", "1-20", "12-", "20-100"]),
         vlan: some_of_these(&mut apart, 10, &["20", "1-20", "0", "21-4095", "4095"]),
         established: percent(&mut apart, 12).then(|| apart.bool()),
+        other: percent(&mut apart, 10),
         not: None,
     }
 }

@@ -96,7 +96,7 @@ cost = 6 => line 4: cost: a cost of 6 is more than a burst of 5
 algorithm = "leaky" => line 4: algorithm: 'leaky' is not a valid value: write "token-bucket" or
 shadow = "yes" => line 4: shadow: the text 'yes' is not allowed here: write true or false
 key = [32, 64] => line 4: key: an array is not allowed here: write a key as in "/32,/64"
-match = "tcp" => line 4: match: the text 'tcp' is not allowed here: write a table as in {
+match = "tcp" => line 4: match: 'tcp' is no match: write "other" for packets that no other limit matches, or a table as in {
 match = { source = "192.0.2.7/24" } => line 4: source: '192.0.2.7/24' has bits set after its prefix: write 192.0.2.0/24
 match = { source = "gold" } => line 4: source: there is no list 'gold': write it under [lists]
 match = { unless = [] } => line 4: unless: an empty array is not allowed
@@ -141,6 +141,7 @@ match = { protocol = "udp", icmp_type = 8 } => line 4: protocol: icmp_type with 
 match = { not = {} } => line 4: not: an empty table excepts every packet
 match = { not = { not = { ttl = 1 } } } => line 4: not: a negation within a negation is not possible
 match = { not = { established = true } } => line 4: established: not cannot ask for connections: write established = false
+match = { not = { other = true } } => line 4: other: not cannot ask for other limits: write other = true in match
 match = { established = true, protocol = "icmp" } => line 4: protocol: established with protocol icmp never match: write protocol = "tcp" or "udp"
 match = { payload_length = 5, protocol = "sctp" } => line 4: protocol: payload_length with protocol sctp never match
 match = { payload_length = "5-x" } => line 4: payload_length: '5-x' is not a number from 0 to 65575

@@ -85,14 +85,9 @@ fn recipes() -> impl Iterator<Item = Recipe> {
     })
 }
 
-/// The name of a recipe's limit on everything that its other limits leave out.
-pub const REST: &str = "rest";
-
-/// The settings of presets together, without the examples on their lists. Of several, [`REST`] is left out: it would limit
-/// the service of the other. The second result is true then.
-pub fn merged(recipes: &[Recipe]) -> Result<(Settings, bool), Invalid> {
+/// The settings of presets together, without the examples on their lists.
+pub fn merged(recipes: &[Recipe]) -> Result<Settings, Invalid> {
     let mut merged: Option<Settings> = None;
-    let mut left_out = false;
     for recipe in recipes {
         let read = file::parse(recipe.file, Path::new("."));
         let mut settings = read
@@ -101,17 +96,12 @@ pub fn merged(recipes: &[Recipe]) -> Result<(Settings, bool), Invalid> {
         settings.lists.allow.clear();
         settings.lists.deny.clear();
         settings.lists.tiers.values_mut().for_each(Prefixes::clear);
-        if recipes.len() > 1 {
-            let before = settings.limits.len();
-            settings.limits.retain(|limit| limit.name != REST);
-            left_out |= settings.limits.len() < before;
-        }
         merged = Some(match merged {
             Some(merged) => merged.with_service(recipe.name, settings)?,
             None => settings,
         });
     }
-    Ok((merged.unwrap_or_default(), left_out))
+    Ok(merged.unwrap_or_default())
 }
 
 fn list() -> String {

@@ -115,13 +115,7 @@ impl Limiting {
         if presets.is_empty() {
             return Ok(None);
         }
-        let (mut settings, no_rest) = preset::merged(presets).map_err(usage)?;
-        if no_rest {
-            note(&format!(
-                "presets together have no limit '{}', which would limit the services of the others: what matches no limit passes; `limiter limit IFACE NAME --rate RATE` adds a limit on all packets",
-                preset::REST
-            ));
-        }
+        let mut settings = preset::merged(presets).map_err(usage)?;
         for list in settings.lists.tiers.keys() {
             note(&format!(
                 "list '{list}' is empty, and limits match on it: `limiter tier add IFACE {list} CIDR` fills it"
