@@ -2,9 +2,9 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    net::{IpAddr, Ipv4Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket},
     path::Path,
-    process::{Child, Stdio},
+    process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -18,11 +18,13 @@ use limiter_tests::{
     eventually,
     files::Folder,
     foreign::{Foreign, PLAIN},
-    hosts::Hosts,
+    hosts::{Hosts, SERVER, on},
     need_kernel, number,
     packet::{Ends, Segment},
     random::packets,
     raw::Raw,
+    service::{Protocol, Service},
+    testbed::Address,
     traffic::udp,
 };
 use limiter_user::plan::{
@@ -91,6 +93,12 @@ fn traffic() -> Vec<Timed> {
     frames
 }
 
+/// True unless the frame is of an open TCP connection.
+fn is_seen((_, frame): &Timed) -> bool {
+    const SYN: u8 = 2;
+    frame[23] != 6 || frame[47] & SYN != 0
+}
+
 fn read(text: &str) -> file::File {
     file::parse(text, Path::new(".")).unwrap_or_else(|mistakes| panic!("{mistakes:?}\n{text}"))
 }
@@ -102,11 +110,16 @@ fn allowed(limit: &Limit, nanoseconds: u64) -> u64 {
     limit.burst.unwrap().tokens + u64::try_from(refilled).unwrap()
 }
 
-fn only(settings: &Settings) -> &Limit {
-    let [only] = &settings.limits[..] else {
-        panic!("not one limit: {settings:#?}")
-    };
-    only
+fn named<'s>(settings: &'s Settings, name: &str) -> &'s Limit {
+    let limit = settings.limits.iter().find(|limit| limit.name == name);
+    limit.unwrap_or_else(|| panic!("no limit {name}: {settings:#?}"))
+}
+
+/// The limit on the port of [`Clients`].
+fn of_clients(settings: &Settings) -> &Limit {
+    let names: Vec<_> = settings.limits.iter().map(|limit| &*limit.name).collect();
+    assert_eq!(names, ["udp-9", "rest"], "{settings:#?}");
+    named(settings, "udp-9")
 }
 
 #[test]
@@ -131,7 +144,9 @@ fn learned_limits_from_a_capture_pass_clients_and_stop_floods() {
     let mut settings = read(text).settings;
     assert!(settings.shadow, "the proposed file is in shadow mode");
     settings.shadow = false;
-    let (_, verdicts) = replay(&bytes, &settings).unwrap();
+    // The limits do not see packets of connections. A replay, without the host's sockets, would.
+    let frames: Vec<Timed> = frames.into_iter().filter(is_seen).collect();
+    let (_, verdicts) = replay(&capture_of(&frames), &settings).unwrap();
     let mut passed: HashMap<Ipv4Addr, u64> = HashMap::new();
     for ((time, frame), reason) in frames.iter().zip(verdicts) {
         let (source, reason) = (source_of(frame), reason.unwrap());
@@ -141,10 +156,18 @@ fn learned_limits_from_a_capture_pass_clients_and_stop_floods() {
             "{reason:?} of {source}, at {time}\n{text}"
         );
     }
-    let only = only(&settings);
-    for (source, seconds, below) in [(FLOODER, 10, 300), (SYN_FLOODER, 30, 300)] {
+    assert_eq!(settings.limits.len(), 3, "{text}");
+    assert!(named(&settings, "rest").matches.other, "{text}");
+    let [web, dns] = ["tcp-443", "udp-53"].map(|name| named(&settings, name));
+    // A page is one SYN every three seconds, and ten more packets of the connection.
+    assert!(
+        web.rate.per_second() <= 1.0 && web.burst.unwrap().tokens <= 10,
+        "{text}"
+    );
+    assert!(text.contains("Left out, because the file exempts them: 16,000 packets"));
+    for (source, limit, seconds, below) in [(FLOODER, dns, 10, 300), (SYN_FLOODER, web, 30, 300)] {
         let through = passed[&Ipv4Addr::from(source)];
-        let most = allowed(only, seconds * SECOND);
+        let most = allowed(limit, seconds * SECOND);
         assert!(through <= most.min(below), "{through} of {most}\n{text}");
     }
 }
@@ -226,7 +249,7 @@ fn learned_limits_from_live_traffic_pass_clients_and_stop_the_flood() {
     let settings = file.settings;
     assert!(settings.shadow, "{text}");
     assert!(rounds > 4 && text.contains("#   192.0.2.66 ("), "{text}");
-    let only = only(&settings);
+    let only = of_clients(&settings);
     assert!(
         (1..=8).contains(&only.rate.amount) && only.burst.unwrap().tokens <= 10,
         "{text}"
@@ -301,7 +324,7 @@ fn interrupted_learn_proposes_limits() {
     let learn = outcome(child);
     learn.expect(0);
     assert_eq!(xdp(&hosts), None, "{learn:#?}");
-    only(&read(&learn.stdout).settings);
+    of_clients(&read(&learn.stdout).settings);
 }
 
 #[test]
@@ -351,10 +374,91 @@ fn too_little_traffic_and_wrong_command_lines_are_refused() {
     }
 }
 
+/// Clients of nginx and of a name server: pages of a megabyte, and questions. The proposal is for connections and questions,
+/// and then loses no packet of them; a flood of either kind is held.
+#[test]
+fn learned_limits_are_for_new_connections_not_for_transfers() {
+    need_kernel!();
+    const CLIENTS: u8 = 8;
+    let addresses = (0..=CLIENTS).map(|last| IpAddr::from([192, 0, 2, 100 + last]));
+    let addresses: Vec<_> = addresses.collect();
+    let own: Vec<_> = addresses.iter().map(|one| Address(*one, 24)).collect();
+    let hosts = Hosts::with(&[Address(SERVER, 24)], &own);
+    let folder = Folder::new();
+    folder.write("page", vec![b'x'; 4 << 20]);
+    let path = folder.path("");
+    let configuration = format!(
+        "user root; daemon off; worker_processes 1; pid {path}/pid; error_log /dev/null; events {{}}
+        http {{ access_log off; server {{ listen 80; keepalive_timeout 0; root {path}; }} }}"
+    );
+    let file = folder.write("nginx.conf", configuration);
+    let line = ["nginx", "-c", &file, "-e", "/dev/null"];
+    let _nginx = Service::start(&hosts.server, &line, Protocol::Tcp, 80);
+    let _resolver = on(&hosts.server, || UdpSocket::bind((SERVER, 53)).unwrap());
+    let asking: Vec<_> = on(&hosts.client, || {
+        let sockets = addresses.iter().map(|address| {
+            let socket = UdpSocket::bind((*address, 0)).unwrap();
+            socket.connect((SERVER, 53)).unwrap();
+            socket
+        });
+        sockets.collect()
+    });
+    let round = || {
+        for socket in &asking {
+            socket.send(b"question").unwrap();
+        }
+        for address in &addresses {
+            let mut page = Command::new("curl");
+            page.args(["-sfo", "/dev/null", "--interface", &address.to_string()]);
+            page.arg("http://192.0.2.1/page");
+            assert!(on(&hosts.client, || page.status()).unwrap().success());
+        }
+        thread::sleep(Duration::from_millis(300));
+    };
+    let mut child = start(&hosts, &["--for", "6s"]);
+    started(&hosts);
+    while child.try_wait().unwrap().is_none() {
+        round();
+    }
+    let learn = outcome(child);
+    learn.expect(0);
+    let text = &learn.stdout;
+    let mut settings = read(text).settings;
+    let [web, dns] = ["tcp-80", "udp-53"].map(|name| named(&settings, name));
+    // A connection and a question of each client in a round of at least 0.3 s; a page takes some hundred packets.
+    for limit in [web, dns] {
+        assert!(limit.rate.per_second() <= 10.0, "{text}");
+        assert!(limit.burst.unwrap().tokens <= 15, "{text}");
+    }
+    let new_sources = settings.new_sources.unwrap();
+    assert_eq!(
+        (new_sources.rate.to_string().as_str(), new_sources.burst),
+        ("100/s", Some(1_000)),
+        "{text}"
+    );
+
+    settings.shadow = false;
+    let proposed = file::show(&["eth0".to_owned()], &settings);
+    hosts.attach_file(&proposed);
+    (0..3).for_each(|_| round());
+    let status = hosts.status();
+    assert_eq!(number(&status["dropped"]["packets"]), 0, "{status}\n{text}");
+    assert!(
+        number(&status["passes"]["established"]["packets"]) > 1_000,
+        "{status}"
+    );
+    let flood = udp(&hosts, IpAddr::from([192, 0, 2, 66]), 9);
+    let wire = Raw::open(&hosts.client);
+    (0..2_000).for_each(|_| wire.send(&flood));
+    eventually("the rest is held", || {
+        number(&hosts.status()["dropped"]["packets"]) > 1_000
+    });
+}
+
 /// Number of packets by source.
 fn packets_of(watched: &Watched) -> BTreeMap<String, u64> {
     let sources = watched.sampler.sources.iter();
-    let packets = sources.map(|(source, demand)| (show::source_text(source), demand.packets));
+    let packets = sources.map(|(source, known)| (show::source_text(source), known.packets()));
     packets.collect()
 }
 
@@ -388,6 +492,12 @@ fn learn_program_and_capture_agree_on_random_frames() {
     }
     assert_eq!(ours.totals, other.totals);
     assert_eq!(ours.sampler.once(), other.sampler.once());
+    assert_eq!(
+        ours.sampler.once_by_service(),
+        other.sampler.once_by_service()
+    );
+    assert_eq!(ours.in_use, other.in_use);
+    assert!(ours.in_use.len() > 3 && ours.totals.control.packets > 100);
     assert!(ours.totals.malformed.packets > 100);
     let seen = packets_of(&ours);
     assert_eq!(seen, packets_of(&other));

@@ -5,6 +5,7 @@
 use crate::{
     abi::counters::Count,
     pod::pod,
+    policy::PacketInfo,
     table::{
         Seed,
         key::{Address, KeyMask, SourceKey},
@@ -25,6 +26,32 @@ pub const fn source_of(address: &Address) -> Address {
     }
 }
 
+/// The service that a packet is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(C)]
+pub struct Service {
+    /// The transport protocol; [`ANY`](super::rules::ANY) if it cannot be seen.
+    pub protocol: u32,
+    /// The destination port, [`NONE`](super::rules::NONE) or [`ANY`](super::rules::ANY).
+    pub port: u32,
+}
+
+pod!(Service: protocol port);
+
+impl Service {
+    /// The service that the packet is for.
+    #[inline(always)]
+    pub const fn of(info: &PacketInfo) -> Self {
+        Self {
+            protocol: info.protocol,
+            port: info.destination_port,
+        }
+    }
+}
+
+/// The number of ports: elements of the map of ports to which segments came that follow a handshake.
+pub const PORTS: u32 = 1 << 16;
+
 /// One packet of a source in the sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -33,9 +60,11 @@ pub struct Sighting {
     pub nanoseconds: u64,
     /// The source, from [`source_of`].
     pub source: Address,
+    /// The service that the packet is for.
+    pub service: Service,
 }
 
-pod!(Sighting: nanoseconds source);
+pod!(Sighting: nanoseconds source service);
 
 /// Counters of one CPU. Only that CPU writes them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,9 +76,13 @@ pub struct Totals {
     pub lost: Count,
     /// Malformed IP packets; not part of `seen`.
     pub malformed: Count,
+    /// Packets of `seen` that are exempt: of the host's own connections.
+    pub connections: Count,
+    /// Packets of `seen` that are exempt: control traffic.
+    pub control: Count,
 }
 
-pod!(Totals: seen lost malformed);
+pod!(Totals: seen lost malformed connections control);
 
 /// The sample of sources. User space changes it while the program runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -22,6 +22,7 @@ pub mod full;
 pub mod handshake;
 pub mod headers;
 mod info;
+pub mod learn;
 mod matches;
 pub mod merged;
 pub mod new_sources;

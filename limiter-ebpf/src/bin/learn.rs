@@ -1,7 +1,9 @@
 //! The program of `limiter learn`. It passes and counts every packet, and sends user space the packets of a sample of
-//! sources. A secret seed selects the sample, so that a flood of forged sources cannot fill user space's memory.
+//! sources, apart from those that its limits will not see: of the host's own connections, and control traffic. A secret seed selects the sample, so that a flood of forged sources cannot fill user space's memory.
 #![no_std]
 #![no_main]
+
+use core::mem::MaybeUninit;
 
 use aya_ebpf::{
     bindings::{BPF_RB_NO_WAKEUP, xdp_action::XDP_PASS},
@@ -13,12 +15,17 @@ use aya_ebpf::{
 use limiter_common::{
     abi::{
         counters::Count,
-        learn::{Sample, Sighting, Totals, source_of},
+        learn::{PORTS, Sample, Service, Sighting, Totals, source_of},
     },
-    policy::{Parsed, parse},
+    policy::learn::{Kind, read},
     table::key::Address,
 };
-use limiter_ebpf::{context, packet::Cursor};
+use limiter_ebpf::{
+    connection,
+    constants::constants,
+    context,
+    packet::{self, Cursor},
+};
 
 /// Ring buffer of [`Sighting`]s. User space polls it some hundred times a second, and is not woken. Its values have no
 /// type, because libbpf requires a type without a size.
@@ -34,6 +41,10 @@ static SAMPLE: Array<Sample, 1> = Array::new();
 /// Sources that are counted but not sent, at the request of user space.
 #[btf_map]
 static MUTED: PerCpuHashMap<Address, Count, 256> = PerCpuHashMap::new();
+
+/// 1 for each destination port of TCP to which a segment came that follows a handshake.
+#[btf_map]
+static IN_USE: Array<u32, { PORTS as usize }> = Array::new();
 
 #[xdp]
 pub fn learn(context: XdpContext) -> u32 {
@@ -53,16 +64,31 @@ fn watch(context: &XdpContext, length: u64) {
     let Some(totals) = TOTALS.get_ptr_mut(0) else {
         return;
     };
-    let source = match parse(&mut Cursor::new(context)) {
-        Parsed::Ipv4(address) | Parsed::Ipv6(address) => source_of(&address),
-        Parsed::Malformed | Parsed::TooManyTags => {
-            // SAFETY: a field of this CPU's own map value.
-            return unsafe { add(&raw mut (*totals).malformed, length) };
-        }
-        Parsed::NotIp | Parsed::Arp(_) => return,
-    };
+    let mut place = MaybeUninit::uninit();
+    let info = packet::no_info(&mut place);
+    let kind = read(&mut Cursor::new(context), info, constants());
+    if matches!(kind, Kind::NotIp) {
+        return;
+    }
+    if matches!(kind, Kind::Malformed) {
+        // SAFETY: a field of this CPU's own map value.
+        return unsafe { add(&raw mut (*totals).malformed, length) };
+    }
     // SAFETY: a field of this CPU's own map value.
     unsafe { add(&raw mut (*totals).seen, length) };
+    if matches!(kind, Kind::Control) {
+        // SAFETY: a field of this CPU's own map value.
+        return unsafe { add(&raw mut (*totals).control, length) };
+    }
+    if info.follows_handshake() {
+        mark(info.destination_port);
+    }
+    // Also finds out by itself that a packet opens a connection.
+    if connection::is_established(context) {
+        // SAFETY: a field of this CPU's own map value.
+        return unsafe { add(&raw mut (*totals).connections, length) };
+    }
+    let (source, service) = (source_of(&info.source), Service::of(info));
     let Some(sample) = sample() else {
         return;
     };
@@ -81,11 +107,25 @@ fn watch(context: &XdpContext, length: u64) {
                 // SAFETY: the helper has no preconditions.
                 nanoseconds: unsafe { bpf_ktime_get_ns() },
                 source,
+                service,
             });
             entry.submit(BPF_RB_NO_WAKEUP.into());
         }
         // SAFETY: a field of this CPU's own map value.
         None => unsafe { add(&raw mut (*totals).lost, length) },
+    }
+}
+
+/// Marks a port as one to which such a segment came.
+#[inline(always)]
+fn mark(port: u32) {
+    if let Some(marked) = IN_USE.get_ptr_mut(port) {
+        // SAFETY: an aligned map value without references. Other CPUs write the same number.
+        unsafe {
+            if marked.read_volatile() == 0 {
+                marked.write_volatile(1);
+            }
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The program of `learn`, which only observes. It is on an interface for as long as a process holds it.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     time::{Duration, Instant},
 };
 
@@ -9,7 +9,7 @@ use aya::maps::{Array, MapData, PerCpuArray, PerCpuHashMap, RingBuf};
 use limiter_common::{
     abi::{
         counters::Count,
-        learn::{Sample, Sighting, Totals},
+        learn::{PORTS, Sample, Service, Sighting, Totals},
     },
     table::{Seed, key::Address},
 };
@@ -36,8 +36,8 @@ const AT_ONCE: usize = 50_000;
 
 /// Keeps what the program sees.
 pub trait Sightings {
-    /// Adds packets of a source at `time` (nanoseconds).
-    fn see(&mut self, time: u64, source: Address, packets: u64);
+    /// Adds packets of a source for a service at `time` (nanoseconds).
+    fn see(&mut self, time: u64, source: Address, service: Service, packets: u64);
 
     /// The sources that the program reports.
     fn sample(&self) -> Sample;
@@ -53,6 +53,8 @@ pub struct Observed<S> {
     pub sightings: S,
     /// Counters of all sources.
     pub totals: Totals,
+    /// Destination ports of TCP to which a segment came that follows a handshake.
+    pub in_use: HashSet<u16>,
     /// Begin of the observation, in nanoseconds of the kernel's clock.
     pub begun: u64,
     /// Duration of the observation, in nanoseconds.
@@ -74,13 +76,15 @@ pub struct Watch<S> {
     totals: PerCpuArray<MapData, Raw<Totals>>,
     sample: Array<MapData, Raw<Sample>>,
     muted: PerCpuHashMap<MapData, Raw<Address>, Raw<Count>>,
-    kept: S,
+    in_use: Array<MapData, u32>,
+    /// All that was seen so far.
+    pub kept: S,
     begun: u64,
     /// Beginning of the round, and its packets.
     began: Instant,
-    by_source: HashMap<Address, u32>,
-    /// Sources that are only counted, and their packets so far.
-    counted: HashMap<Address, u64>,
+    by_source: HashMap<Address, (u32, Service)>,
+    /// Sources that are only counted: their packets so far, and the service that they sent to before.
+    counted: HashMap<Address, (u64, Service)>,
     lost: u64,
 }
 
@@ -110,6 +114,7 @@ impl<S: Sightings> Watch<S> {
         let sightings = map("SIGHTINGS")?.try_into()?;
         let totals = map("TOTALS")?.try_into()?;
         let muted = map("MUTED")?.try_into()?;
+        let in_use = map("IN_USE")?.try_into()?;
         let mut sample: Array<_, _> = map("SAMPLE")?.try_into()?;
         sample.set(0, Raw(kept.sample()), 0)?;
         let fd = program.fd()?;
@@ -126,6 +131,7 @@ impl<S: Sightings> Watch<S> {
             totals,
             sample,
             muted,
+            in_use,
             _program: program,
             kept,
             begun,
@@ -155,8 +161,14 @@ impl<S: Sightings> Watch<S> {
             let Some(sighting) = Raw::<Sighting>::read(&sighting) else {
                 continue;
             };
-            *self.by_source.entry(sighting.source).or_default() += 1;
-            self.kept.see(sighting.nanoseconds, sighting.source, 1);
+            let Sighting {
+                nanoseconds,
+                source,
+                service,
+            } = sighting;
+            let (sent, latest) = self.by_source.entry(source).or_default();
+            (*sent, *latest) = (*sent + 1, service);
+            self.kept.see(nanoseconds, source, service, 1);
         }
         true
     }
@@ -182,28 +194,28 @@ impl<S: Sightings> Watch<S> {
     }
 
     fn mute_loud(&mut self) -> Result<()> {
-        let loud = self.by_source.iter().filter(|(_, sent)| **sent > LOUD);
-        let loud: Vec<Address> = loud.map(|(source, _)| *source).collect();
-        for source in loud {
+        let loud = self.by_source.iter().filter(|(_, (sent, _))| *sent > LOUD);
+        let loud = loud.map(|(source, (_, service))| (*source, *service));
+        for (source, service) in loud.collect::<Vec<_>>() {
             if self.counted.len() == MUTED_MAX || self.counted.contains_key(&source) {
                 continue;
             }
             let zeros = maps::zeros()?;
             self.muted.insert(Raw(source), zeros, 0)?;
-            self.counted.insert(source, 0);
+            self.counted.insert(source, (0, service));
         }
         Ok(())
     }
 
     fn count_muted(&mut self) -> Result<()> {
         let now = clock::now()?;
-        for (source, counted) in &mut self.counted {
+        for (source, (counted, service)) in &mut self.counted {
             let of_cpus = self.muted.get(&Raw(*source), 0)?;
             let all: Count = of_cpus.iter().map(|Raw(count)| *count).sum();
             let packets = all.packets.wrapping_sub(*counted);
             *counted = all.packets;
             if packets > 0 {
-                self.kept.see(now, *source, packets);
+                self.kept.see(now, *source, *service, packets);
             }
         }
         Ok(())
@@ -216,7 +228,24 @@ impl<S: Sightings> Watch<S> {
             seen: sum(|totals| totals.seen),
             lost: sum(|totals| totals.lost),
             malformed: sum(|totals| totals.malformed),
+            connections: sum(|totals| totals.connections),
+            control: sum(|totals| totals.control),
         })
+    }
+
+    /// IP packets so far.
+    pub fn seen(&self) -> Result<Count> {
+        Ok(self.totals()?.seen)
+    }
+
+    fn in_use(&self) -> Result<HashSet<u16>> {
+        let mut ports = HashSet::new();
+        for port in 0..PORTS {
+            if self.in_use.get(&port, 0)? != 0 {
+                ports.extend(u16::try_from(port));
+            }
+        }
+        Ok(ports)
     }
 
     /// Returns true if the interface is gone, or the program was taken off it.
@@ -232,6 +261,7 @@ impl<S: Sightings> Watch<S> {
         self.end_round()?;
         Ok(Observed {
             totals: self.totals()?,
+            in_use: self.in_use()?,
             begun: self.begun,
             duration,
             sightings: self.kept,

@@ -14,7 +14,7 @@ use aya::{
 use ipnet::IpNet;
 use limiter_common::{
     abi::{CLOCK_KERNEL, Constants, Listed, SETS_OF_WORD, log::LOGS_BYTES},
-    policy::second_chance::lines,
+    policy::{learn, second_chance::lines},
     table::{Seed, key::SLOTS},
 };
 
@@ -196,7 +196,12 @@ pub fn load(
 
 /// Loads the program of `learn`, for packets in several buffers if the kernel has them.
 pub(crate) fn load_learn(frags: bool) -> Result<Program> {
-    let loaded = loader::without_kernel_types().load(prebuilt!("learn"));
+    let mut constants = Box::new(Raw(Constants::NONE));
+    (constants.0.needs, constants.0.established) = (learn::NEEDS, 1);
+    constants.0.tick = clock::tick()?;
+    let mut loader = loader::without_kernel_types();
+    loader.override_global("CONSTANTS", &*constants, true);
+    let loaded = loader.load(prebuilt!("learn"));
     let mut ebpf = loaded.map_err(load_error)?;
     let mut entry = "learn_frags";
     if !frags || load_program(&mut ebpf, entry).is_err() {

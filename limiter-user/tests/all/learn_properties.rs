@@ -5,19 +5,29 @@
     reason = "a failed unwrap is a failed test, and figures that a test has chosen fit their types"
 )]
 
-use std::{collections::HashMap, path::Path};
+use std::{
+    collections::{HashMap, HashSet},
+    path::Path,
+};
 
 use limiter_common::{
     abi::{
         counters::Count,
-        learn::{Sample, Totals, source_of},
+        learn::{Sample, Service, Totals, source_of},
+        rules::{ANY, NONE},
     },
     arithmetic::bucket::Decision,
     table::{Seed, key::Address},
 };
 use limiter_config::{Burst, Limit, Rate, file};
 use limiter_user::plan::learn::{
-    Proposal, Sampler, Watched, demand, demand::Demand, propose, sample::ONCE_FACTOR, show,
+    Proposal, Sampler, Watched,
+    combined::Bursts,
+    demand,
+    demand::Demand,
+    propose,
+    sample::{ONCE_FACTOR, PORTLESS},
+    show,
 };
 use proptest::prelude::*;
 
@@ -77,6 +87,42 @@ proptest! {
     }
 }
 
+/// A port that is not told apart from others.
+const SERVICE: Service = PORTLESS;
+
+fn demands(sampler: &Sampler) -> usize {
+    let sources = sampler.sources.values();
+    sources.map(|source| source.demands.len()).sum()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    /// A limit that sees the packets of two services refuses none of them.
+    #[test]
+    fn combined_bursts_admit_the_packets_of_both_services(
+        first in arrivals(), second in arrivals(), pause in prop_oneof![Just(1), 0..100 * SECOND],
+    ) {
+        let duration = first.last().unwrap().0.max(second.last().unwrap().0) + pause;
+        let bursts = [&first, &second].map(|arrivals| {
+            let mut demand = Demand::default();
+            arrivals.iter().for_each(|(time, packets)| demand.add(*time, *packets));
+            Bursts::new(&demand, duration)
+        });
+        let both = bursts[0].with(&bursts[1], duration);
+        let mut arrivals = [first, second].concat();
+        arrivals.sort_unstable();
+        prop_assert_eq!(both.packets, arrivals.iter().map(|(_, packets)| packets).sum::<u64>());
+        for (index, rate) in demand::RATES.iter().map(|(rate, _)| *rate).enumerate() {
+            let sent = both.packets as f64 / (duration as f64 / 1e9);
+            match both.burst(index) {
+                Some(burst) => prop_assert_eq!(refused(&arrivals, rate, burst), 0, "{}", rate),
+                None => prop_assert!(sent > rate.per_second() * 0.999, "{sent} > {rate}"),
+            }
+        }
+    }
+}
+
 fn source(number: u64) -> Address {
     Address {
         family: 4,
@@ -94,8 +140,12 @@ fn sampler_memory_is_bounded_for_any_sources() {
     for time in 0..100_000 {
         let heavy = rng.u64(..20) == 0;
         let number = if heavy { rng.u64(..2_000) } else { rng.u64(..) };
-        sampler.see(time, source(number), 1);
-        assert!(sampler.sources.len() <= SOURCES);
+        let service = Service {
+            protocol: 6,
+            port: rng.u32(..65_536),
+        };
+        sampler.see(time, source(number), service, 1);
+        assert!(demands(&sampler) <= SOURCES);
         assert!(sampler.once() <= (ONCE_FACTOR * SOURCES) as u64);
     }
     assert!(sampler.halvings > 3, "{}", sampler.halvings);
@@ -107,8 +157,8 @@ fn one_time_sources_do_not_displace_returning_sources() {
     let mut sampler = Sampler::new(Seed::KNOWN, 100);
     for n in 0..20_000 {
         let time = n * SECOND / 100;
-        sampler.see(time, source(0x1_0000_0000 + n), 1);
-        sampler.see(time, source(n % 50), 1);
+        sampler.see(time, source(0x1_0000_0000 + n), SERVICE, 1);
+        sampler.see(time, source(n % 50), SERVICE, 1);
     }
     assert_eq!(sampler.halvings, 0);
     assert_eq!((sampler.sources.len(), sampler.once()), (50, 20_000));
@@ -122,11 +172,11 @@ fn sampled_source_has_all_its_packets() {
     for time in 0..20_000 {
         let number = rng.u64(..1_000);
         sent.entry(number).or_default().add(time, 1);
-        sampler.see(time, source(number), 1);
+        sampler.see(time, source(number), SERVICE, 1);
     }
     assert!(sampler.sources.len() > 20);
-    for (source, demand) in sampler.sources {
-        assert_eq!(demand, sent[&source.words[0]]);
+    for (source, known) in sampler.sources {
+        assert_eq!(known.demands, [(SERVICE, sent[&source.words[0]].clone())]);
     }
 }
 
@@ -162,15 +212,11 @@ fn watched(sampler: Sampler, duration: u64) -> Watched {
         packets: 1_000_000,
         bytes: 60_000_000,
     };
-    Watched {
-        sampler,
-        totals: Totals {
-            seen,
-            ..Totals::default()
-        },
-        begun: 0,
-        duration,
-    }
+    let totals = Totals {
+        seen,
+        ..Totals::default()
+    };
+    Watched::new_observed(sampler, totals, HashSet::from([443]), [0, duration])
 }
 
 proptest! {
@@ -193,7 +239,11 @@ proptest! {
             } else {
                 source_of(&Address::ipv6([number, rng.u64(..)]))
             };
-            sampler.see(time, address, if rng.u8(..50) == 0 { heavy } else { 1 });
+            let service = Service {
+                protocol: [6, 17][rng.usize(..2)],
+                port: [443, 53, 22, 80, NONE, ANY][rng.usize(..6)],
+            };
+            sampler.see(time, address, service, if rng.u8(..50) == 0 { heavy } else { 1 });
         }
         let watched = watched(sampler, duration);
         if let Ok(proposal) = propose(&watched) {
@@ -203,8 +253,11 @@ proptest! {
             prop_assert_eq!(file.interfaces, ["eth0"]);
             prop_assert!(text.lines().all(|line| line.len() <= 130));
             prop_assert_eq!(proposal.settings.problems(), vec![]);
-            let most = proposal.far.len() + proposal.usual / 1_000;
-            prop_assert!(proposal.hit <= most, "{proposal:?}");
+            prop_assert_eq!(proposal.limits.len(), proposal.settings.limits.len());
+            for limit in &proposal.limits {
+                let most = limit.far.len() + limit.usual / 1_000;
+                prop_assert!(limit.hit <= most, "{:?}", limit);
+            }
         }
     }
 }
@@ -213,10 +266,10 @@ proptest! {
 fn proposed(more: impl IntoIterator<Item = (u64, Address)>) -> Proposal {
     let mut sampler = Sampler::new(Seed::KNOWN, 16_384);
     for time in (0..60 * SECOND).step_by(250_000_000) {
-        (0..30).for_each(|number| sampler.see(time, source(number), 1));
+        (0..30).for_each(|number| sampler.see(time, source(number), SERVICE, 1));
     }
     more.into_iter()
-        .for_each(|(time, source)| sampler.see(time, source, 1));
+        .for_each(|(time, source)| sampler.see(time, source, SERVICE, 1));
     propose(&watched(sampler, 60 * SECOND)).unwrap()
 }
 
@@ -230,13 +283,15 @@ fn flood_and_spoofed_sources_do_not_change_the_proposal() {
         (only.rate.to_string().as_str(), only.burst.unwrap().tokens),
         ("6/s", 5)
     );
-    let needed = (alone.rate.to_string(), alone.burst, alone.hit);
+    let learned = &alone.limits[0];
+    let needed = (learned.rate.to_string(), learned.burst, learned.hit);
     assert_eq!(needed, ("4/s".to_owned(), 1, 0));
 
     let flooded = proposed((0..100_000).map(|n| (n * 500_000, source(0xffff))));
     assert_eq!(flooded.settings.limits, alone.settings.limits);
-    assert_eq!(flooded.far, [(source(0xffff), 100_000)]);
-    assert_eq!((flooded.usual, flooded.hit), (30, 1));
+    let learned = &flooded.limits[0];
+    assert_eq!(learned.far, [(source(0xffff), 100_000)]);
+    assert_eq!((learned.usual, learned.hit), (30, 1));
 
     let spoofed = proposed((0..200_000).map(|n| (n * 300_000, source(0x1_0000_0000 + n))));
     assert_eq!(spoofed.settings.limits, alone.settings.limits);
@@ -247,10 +302,81 @@ fn flood_and_spoofed_sources_do_not_change_the_proposal() {
 fn bursty_sources_get_a_burst_rather_than_a_rate() {
     let mut sampler = Sampler::new(Seed::KNOWN, 16_384);
     for time in 0..6 {
-        (0..9).for_each(|number| sampler.see(time * 100 * SECOND, source(number), 50));
+        (0..9).for_each(|number| sampler.see(time * 100 * SECOND, source(number), SERVICE, 50));
     }
     let proposal = propose(&watched(sampler, 600 * SECOND)).unwrap();
     let limit = &proposal.settings.limits[0];
     let rate = (limit.rate.to_string(), limit.burst.unwrap().tokens);
     assert_eq!(rate, ("40/m".to_owned(), 75));
+}
+
+/// A minute of ten clients of a web server, of which six come once, and of a scanner of made-up ports. Made-up sources send once
+/// to another port.
+#[test]
+fn services_that_answer_get_a_limit_and_others_share_one() {
+    let service = |protocol, port| Service { protocol, port };
+    let mut sampler = Sampler::new(Seed::KNOWN, 16_384);
+    for second in 0..60 {
+        let time = second * SECOND;
+        (0..4).for_each(|number| sampler.see(time, source(number), service(6, 443), 2));
+        (0..5).for_each(|number| sampler.see(time, source(20 + number), service(17, 53), 30));
+        let port = u32::try_from(second).unwrap();
+        sampler.see(time, source(50), service(6, 1_000 + port), 1);
+        for number in 0..50 {
+            sampler.see(
+                time,
+                source(0x1_0000 + second * 50 + number),
+                service(6, 22),
+                1,
+            );
+        }
+    }
+    (0..6).for_each(|number| sampler.see(60 * SECOND, source(10 + number), service(6, 443), 1));
+    let proposal = propose(&watched(sampler, 61 * SECOND)).unwrap();
+    let limits = proposal.settings.limits.iter();
+    let found: Vec<_> = limits
+        .map(|limit| {
+            let burst = limit.burst.unwrap().tokens;
+            (limit.name.clone(), limit.rate.to_string(), burst)
+        })
+        .collect();
+    let expected = [
+        ("tcp-443", "3/s", 5),
+        ("udp-53", "40/s", 46),
+        ("rest", "100/s", 200),
+    ];
+    let expected = expected.map(|(name, rate, burst)| (name.to_owned(), rate.to_owned(), burst));
+    assert_eq!(found, expected);
+    assert_eq!(proposal.limits[0].once, 6);
+    assert_eq!(proposal.limits[2].once, 3_000);
+    assert!(proposal.settings.limits[2].matches.other);
+    // 50 made-up sources a second, and 10 of the others at first.
+    assert_eq!(proposal.new_sources, (50, 60));
+    let limit = proposal.settings.new_sources.unwrap();
+    assert_eq!(
+        (limit.rate.to_string().as_str(), limit.burst),
+        ("500/s", Some(2_000))
+    );
+}
+
+#[test]
+fn limit_on_new_sources_is_for_the_size_of_the_service() {
+    let proposed = |sources: u64| {
+        let mut sampler = Sampler::new(Seed::KNOWN, 16_384);
+        for number in 0..sources {
+            let time = number * 100 * SECOND / sources;
+            (0..2).for_each(|_| sampler.see(time, source(number), SERVICE, 1));
+        }
+        let settings = propose(&watched(sampler, 100 * SECOND)).unwrap().settings;
+        let limit = settings.new_sources.unwrap();
+        (limit.rate.to_string(), limit.burst)
+    };
+    for (sources, rate, burst) in [
+        (10, "100/s", Some(1_000)),
+        (1_500, "200/s", Some(1_000)),
+        (15_000, "2k/s", Some(8_000)),
+        (200_000, "10k/s", None),
+    ] {
+        assert_eq!(proposed(sources), (rate.to_owned(), burst), "{sources}");
+    }
 }

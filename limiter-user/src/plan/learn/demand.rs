@@ -104,13 +104,6 @@ impl Demand {
         let deepest = self.buckets[index].deepest;
         (is_sustained && deepest != u64::MAX).then(|| deepest.div_ceil(cost))
     }
-
-    /// The load of the source: the fewest packets that any sufficient bucket lets through in the time of a flood.
-    pub fn load(&self, duration: u64) -> u64 {
-        let enough =
-            (0..RATES.len()).filter_map(|index| Some(through(index, self.burst(index, duration)?)));
-        enough.min().unwrap_or(u64::MAX)
-    }
 }
 
 #[cfg(test)]

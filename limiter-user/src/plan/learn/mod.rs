@@ -1,26 +1,47 @@
-//! `limiter learn`: proposes a limit that would have passed the observed traffic.
+//! `limiter learn`: proposes limits that would have passed the observed traffic.
 //!
-//! [`sample`] keeps a uniform sample of the sources. [`demand`] computes the buckets that each of them needs, by the
-//! limiter's own arithmetic. [`propose`] makes a configuration that suffices for nearly all, and [`show`] writes it with
-//! the reasons. These are pure functions of the observed traffic, without the kernel, interfaces or capture formats.
-//! [`live`] gets it from an interface.
+//! [`sample`] keeps a uniform sample of the sources. [`demand`] computes the buckets that each of them needs for each service,
+//! by the limiter's own arithmetic; [`combined`], for several services together. [`services`] finds the services that get a
+//! limit. [`propose`] makes a configuration that suffices for nearly all, and [`show`] writes it with the reasons. These are
+//! pure functions of the observed traffic, without the kernel, interfaces or capture formats. [`watch`] gets it from an
+//! interface; [`flows`] tells connections of a capture apart.
 
+pub mod combined;
 pub mod demand;
+mod flows;
+mod new_sources;
 pub mod propose;
 pub mod sample;
+mod services;
 pub mod show;
 pub mod watch;
 
-pub use propose::{Proposal, propose};
+pub use propose::{Learned, Proposal, propose};
 pub use sample::Sampler;
 
+use std::collections::HashSet;
+
 use limiter_common::{
-    abi::learn::{Totals, source_of},
-    policy::{Parsed, parse},
-    table::Seed,
+    abi::{
+        Constants,
+        counters::Count,
+        learn::{Service, Totals, source_of},
+    },
+    pod::Pod as _,
+    policy::{
+        PacketInfo,
+        learn::{Kind, NEEDS, read},
+    },
+    table::{Seed, key::Address},
 };
 
-use crate::plan::capture::Frame;
+use crate::plan::{capture::Frame, learn::flows::Flows};
+
+/// What the reader of packets wants to know.
+static CONSTANTS: Constants = Constants {
+    needs: NEEDS,
+    ..Constants::NONE
+};
 
 /// All observed traffic.
 #[derive(Debug)]
@@ -29,6 +50,10 @@ pub struct Watched {
     pub sampler: Sampler,
     /// Counters of all sources.
     pub totals: Totals,
+    /// Destination ports of TCP to which a segment came that follows a handshake.
+    pub in_use: HashSet<u16>,
+    /// Finds connections. None if packets of connections were found among the host's sockets, or count.
+    flows: Option<Flows>,
     /// Begin of the observation, in nanoseconds of the observed packets' clock.
     pub begun: u64,
     /// Duration of the observation, in nanoseconds.
@@ -36,13 +61,40 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// Creates a state without traffic.
+    /// Creates a state without traffic, for packets that all count.
     pub fn new(seed: Seed) -> Self {
         Self {
-            sampler: Sampler::new(seed, sample::SOURCES_MAX),
+            sampler: Sampler::new(seed, sample::DEMANDS_MAX),
             totals: Totals::default(),
+            in_use: HashSet::new(),
+            flows: None,
             begun: u64::MAX,
             duration: 0,
+        }
+    }
+
+    /// Creates a state without traffic, for a capture. Packets of TCP connections do not count.
+    pub fn of_capture(seed: Seed) -> Self {
+        Self {
+            flows: Some(Flows::default()),
+            ..Self::new(seed)
+        }
+    }
+
+    /// Creates a state of traffic that was observed on an interface.
+    pub fn new_observed(
+        sampler: Sampler,
+        totals: Totals,
+        in_use: HashSet<u16>,
+        [begun, duration]: [u64; 2],
+    ) -> Self {
+        Self {
+            sampler,
+            totals,
+            in_use,
+            flows: None,
+            begun,
+            duration,
         }
     }
 
@@ -51,15 +103,32 @@ impl Watched {
         self.begun = self.begun.min(time);
         self.duration = time - self.begun;
         let mut bytes = &frame.bytes[..];
-        let total = match parse(&mut bytes) {
-            Parsed::Ipv4(address) | Parsed::Ipv6(address) => {
-                self.sampler.see(time, source_of(&address), 1);
-                &mut self.totals.seen
-            }
-            Parsed::Malformed | Parsed::TooManyTags => &mut self.totals.malformed,
-            Parsed::NotIp | Parsed::Arp(_) => return,
+        let mut info = PacketInfo::of(Address::ZEROS);
+        let kind = read(&mut bytes, &mut info, &CONSTANTS);
+        let totals = &mut self.totals;
+        let add = |total: &mut Count| {
+            total.packets += 1;
+            total.bytes += frame.length;
         };
-        total.packets += 1;
-        total.bytes += frame.length;
+        match kind {
+            Kind::NotIp => return,
+            Kind::Malformed => return add(&mut totals.malformed),
+            Kind::Control | Kind::Limited => add(&mut totals.seen),
+        }
+        if kind == Kind::Control {
+            return add(&mut totals.control);
+        }
+        if info.follows_handshake() {
+            self.in_use.extend(u16::try_from(info.destination_port));
+        }
+        let mut flows = self.flows.as_mut();
+        if flows
+            .as_mut()
+            .is_some_and(|flows| flows.is_connection(&info))
+        {
+            return add(&mut totals.connections);
+        }
+        let (source, service) = (source_of(&info.source), Service::of(&info));
+        self.sampler.see(time, source, service, 1);
     }
 }

@@ -3,17 +3,24 @@
 use std::collections::HashMap;
 
 use limiter_common::{
-    abi::learn::Sample,
+    abi::{
+        learn::{Sample, Service},
+        rules::{ANY, NONE},
+    },
     table::{Seed, key::Address},
 };
 
 use super::demand::Demand;
 
-/// Maximum number of sources that sent more than one packet. Together they need at most about 13 MiB.
-pub const SOURCES_MAX: usize = 16_384;
+/// The most demands: one for each service of each source that sent more than one packet. Together they need at most about
+/// 13 MiB.
+pub const DEMANDS_MAX: usize = 16_384;
 
-/// Sources that have sent one packet so far are small: so many of them are kept for each other source.
+/// Sources that have sent one packet so far are small: so many of them are kept for each demand.
 pub const ONCE_FACTOR: usize = 16;
+
+/// The most services of one source that are told apart. Those of a scanner are not.
+const SERVICES_OF_SOURCE: usize = 16;
 
 /// Maximum number of halvings. Only one in `2^40` sources is left then.
 const HALVINGS_MAX: u32 = 40;
@@ -21,6 +28,85 @@ const HALVINGS_MAX: u32 = 40;
 /// Time in nanoseconds after which the slowest proposed limit has refilled the cost of one packet. A source that is
 /// silent for longer needs no larger bucket because of its first packet.
 const FORGIVEN: u64 = 12_000_000_000;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Stands for all packets without a port, and for services that are not told apart.
+pub const PORTLESS: Service = Service {
+    protocol: ANY,
+    port: NONE,
+};
+
+/// A source that sent more than one packet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Source {
+    /// What it needs of each service.
+    pub demands: Vec<(Service, Demand)>,
+}
+
+impl Source {
+    /// Number of packets.
+    pub fn packets(&self) -> u64 {
+        self.demands.iter().map(|(_, demand)| demand.packets).sum()
+    }
+
+    /// Adds packets for a service at `time` (nanoseconds). Packets whose port cannot be seen are charged to every limit that
+    /// could match them, and so count for all services of the source.
+    fn add(&mut self, time: u64, service: Service, packets: u64) {
+        if service.port == ANY {
+            let may_be = |known: &Service| {
+                service.protocol == ANY || *known == PORTLESS || known.protocol == service.protocol
+            };
+            let others = self.demands.iter_mut();
+            let others = others.filter(|(known, _)| *known != PORTLESS && may_be(known));
+            others.for_each(|(_, demand)| demand.add(time, packets));
+        }
+        self.demand(bounded(service)).add(time, packets);
+    }
+
+    fn demand(&mut self, service: Service) -> &mut Demand {
+        let index = |demands: &[(Service, Demand)], service| {
+            demands.iter().position(|(known, _)| *known == service)
+        };
+        let is_known = index(&self.demands, service).is_some();
+        let service = match is_known || self.demands.len() < SERVICES_OF_SOURCE {
+            true => service,
+            false => PORTLESS,
+        };
+        let index = index(&self.demands, service).unwrap_or_else(|| {
+            self.demands.push((service, Demand::default()));
+            self.demands.len() - 1
+        });
+        &mut self.demands[index].1
+    }
+}
+
+/// The service, or [`PORTLESS`].
+const fn bounded(service: Service) -> Service {
+    if service.port >= NONE {
+        PORTLESS
+    } else {
+        service
+    }
+}
+
+/// New sources by the second in which they came.
+#[derive(Clone, Copy, Debug, Default)]
+struct Arrivals {
+    second: u64,
+    count: u64,
+    most: u64,
+}
+
+impl Arrivals {
+    fn add(&mut self, time: u64, sources: u64) {
+        if self.second != time / SECOND {
+            (self.second, self.count) = (time / SECOND, 0);
+        }
+        self.count += sources;
+        self.most = self.most.max(self.count);
+    }
+}
 
 /// The sources in the sample.
 ///
@@ -34,50 +120,81 @@ pub struct Sampler {
     /// Number of halvings: one in `2^halvings` sources is in the sample.
     pub halvings: u32,
     /// The sources in the sample that sent more than one packet.
-    pub sources: HashMap<Address, Demand>,
-    /// The time of the only packet of a source so far.
-    once: HashMap<Address, u64>,
-    forgotten: u64,
+    pub sources: HashMap<Address, Source>,
+    /// Number of their demands.
+    demands: usize,
+    /// The time of the only packet of a source so far, and its service.
+    once: HashMap<Address, (u64, Service)>,
+    /// The number of such sources that were removed, by service.
+    forgotten: HashMap<Service, u64>,
+    arrivals: Arrivals,
 }
 
 impl Sampler {
-    /// Creates a sample of all sources, which is halved if more than `most` sources come back. `seed` decides which
-    /// sources stay.
+    /// Creates a sample of all sources, which is halved if the sources that come back have more than `most` demands. `seed`
+    /// decides which sources stay.
     pub fn new(seed: Seed, most: usize) -> Self {
         Self {
             most,
             sample: Sample::one_in(0, seed),
             halvings: 0,
             sources: HashMap::new(),
+            demands: 0,
             once: HashMap::new(),
-            forgotten: 0,
+            forgotten: HashMap::new(),
+            arrivals: Arrivals::default(),
         }
     }
 
     /// Approximate number of sources in the sample that sent only one packet.
     pub fn once(&self) -> u64 {
-        self.once.len() as u64 + self.forgotten
+        self.once.len() as u64 + self.forgotten.values().sum::<u64>()
+    }
+
+    /// These sources by the service of their packet.
+    pub fn once_by_service(&self) -> HashMap<Service, u64> {
+        let mut by_service = self.forgotten.clone();
+        for (_, service) in self.once.values() {
+            *by_service.entry(*service).or_default() += 1;
+        }
+        by_service
+    }
+
+    /// The most sources, of all and not only of the sample, that came for the first time in one second.
+    pub const fn most_new(&self) -> u64 {
+        self.arrivals.most
     }
 
     /// Adds packets of a source at `time` (nanoseconds of a clock that does not go back), if it is in the sample.
-    pub fn see(&mut self, time: u64, source: Address, packets: u64) {
+    pub fn see(&mut self, time: u64, source: Address, service: Service, packets: u64) {
         if !self.sample.has(&source) {
             return;
         }
-        if let Some(demand) = self.sources.get_mut(&source) {
-            return demand.add(time, packets);
+        if let Some(known) = self.sources.get_mut(&source) {
+            let before = known.demands.len();
+            known.add(time, service, packets);
+            self.demands += known.demands.len() - before;
+            return self.bound_demands();
         }
         let first = self.once.remove(&source);
+        if first.is_none() {
+            self.arrivals.add(time, 1 << self.halvings);
+        }
         if first.is_none() && packets == 1 {
-            self.once.insert(source, time);
+            self.once.insert(source, (time, bounded(service)));
             return self.make_room(time);
         }
-        let demand = self.sources.entry(source).or_default();
-        if let Some(first) = first {
-            demand.add(first, 1);
+        let known = self.sources.entry(source).or_default();
+        if let Some((first, service)) = first {
+            known.add(first, service, 1);
         }
-        demand.add(time, packets);
-        while self.sources.len() > self.most && self.halvings < HALVINGS_MAX {
+        known.add(time, service, packets);
+        self.demands += known.demands.len();
+        self.bound_demands();
+    }
+
+    fn bound_demands(&mut self) {
+        while self.demands > self.most && self.halvings < HALVINGS_MAX {
             self.halve();
         }
     }
@@ -88,10 +205,14 @@ impl Sampler {
         if self.once.len() <= most {
             return;
         }
-        let before = self.once.len();
-        self.once
-            .retain(|_, time| now.saturating_sub(*time) < FORGIVEN);
-        self.forgotten += (before - self.once.len()) as u64;
+        let forgotten = &mut self.forgotten;
+        self.once.retain(|_, (time, service)| {
+            let stays = now.saturating_sub(*time) < FORGIVEN;
+            if !stays {
+                *forgotten.entry(*service).or_default() += 1;
+            }
+            stays
+        });
         // Leaves room, so that the next packet does not halve again.
         while self.once.len() > most / 4 * 3 && self.halvings < HALVINGS_MAX {
             self.halve();
@@ -104,7 +225,9 @@ impl Sampler {
         let sample = Sample::one_in(self.halvings, self.sample.seed);
         self.sample = sample;
         self.sources.retain(|source, _| sample.has(source));
+        let sources = self.sources.values();
+        self.demands = sources.map(|source| source.demands.len()).sum();
         self.once.retain(|source, _| sample.has(source));
-        self.forgotten /= 2;
+        self.forgotten.values_mut().for_each(|count| *count /= 2);
     }
 }

@@ -1,6 +1,9 @@
 //! The traffic of an interface, as the program of `learn` reports it.
 
-use limiter_common::{abi::learn::Sample, table::key::Address};
+use limiter_common::{
+    abi::learn::{Sample, Service},
+    table::key::Address,
+};
 use limiter_config::Mode;
 use limiter_kernel::{
     Result,
@@ -9,17 +12,17 @@ use limiter_kernel::{
 
 use super::{
     Watched,
-    sample::{SOURCES_MAX, Sampler},
+    sample::{DEMANDS_MAX, Sampler},
 };
 
 /// Begins to observe the interface called `name` by a program in `mode`.
 pub async fn start(name: &str, mode: Mode) -> Result<Watch<Sampler>> {
-    Watch::start(name, mode, |seed| Sampler::new(seed, SOURCES_MAX)).await
+    Watch::start(name, mode, |seed| Sampler::new(seed, DEMANDS_MAX)).await
 }
 
 impl Sightings for Sampler {
-    fn see(&mut self, time: u64, source: Address, packets: u64) {
-        self.see(time, source, packets);
+    fn see(&mut self, time: u64, source: Address, service: Service, packets: u64) {
+        self.see(time, source, service, packets);
     }
 
     fn sample(&self) -> Sample {
@@ -33,11 +36,13 @@ impl Sightings for Sampler {
 
 impl From<Observed<Sampler>> for Watched {
     fn from(observed: Observed<Sampler>) -> Self {
-        Self {
-            sampler: observed.sightings,
-            totals: observed.totals,
-            begun: observed.begun,
-            duration: observed.duration,
-        }
+        let Observed {
+            sightings,
+            totals,
+            in_use,
+            begun,
+            duration,
+        } = observed;
+        Self::new_observed(sightings, totals, in_use, [begun, duration])
     }
 }
