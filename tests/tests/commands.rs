@@ -30,6 +30,7 @@ mod one_service;
 mod other_tools;
 mod package;
 mod privileges;
+mod progress;
 mod reload;
 mod replace;
 mod runbook;

@@ -72,6 +72,7 @@ mod shared {
     pub mod lasting;
     pub mod limiting;
     pub mod output;
+    pub mod progress;
     pub mod recording;
     pub mod secrets;
     pub mod ssh;
@@ -89,6 +90,7 @@ mod shared {
     pub use output::{
         Usage, about, answer, note, outcome, print, report, terminal_width, usage, write,
     };
+    pub use progress::Progress;
     pub use recording::{keep_last, record};
     pub use ssh::{OwnSession, allow_first, own_session, warn_of_ban, warn_of_change};
     pub use values::{
@@ -116,7 +118,7 @@ use observe::{check, export, history, log, notify, status, top, watch};
 pub use other::preset::FILES as PRESETS;
 use other::{completions, deeds, helper, man, preset};
 use plan::{config, doctor, learn, replay};
-use shared::{descriptors, interfaces::OnOne, output, recording};
+use shared::{Progress, descriptors, input, interfaces::OnOne, output, recording};
 use typed::{complete, tips, words};
 
 /// The version, and what this build lacks.
@@ -202,6 +204,29 @@ enum Verb {
     Man(man::Manual),
 }
 
+impl Verb {
+    /// The name of the work that may take long, if the verb does such work and shows no progress of its own. None while
+    /// somebody may be typing.
+    fn work(&self) -> Option<&'static str> {
+        if input::may_be_typed(std::env::args_os()) {
+            return None;
+        }
+        match self {
+            Self::Attach(_) => Some("loading the program and its lists"),
+            Self::Set(_) | Self::Limit(_) | Self::Reload(_) | Self::Keep(_) => {
+                Some("replacing the program")
+            }
+            Self::Allow(_) | Self::Deny(_) | Self::Tier(_) => Some("working on the list"),
+            Self::Ban(_) | Self::Unban(_) | Self::Bans(_) => Some("working on bans"),
+            Self::Reset(_) => Some("looking for buckets"),
+            Self::Detach(_) => Some("removing the program"),
+            Self::Doctor(_) => Some("examining the host"),
+            Self::Config(_) => Some("reading the configuration"),
+            _ => None,
+        }
+    }
+}
+
 /// The definition of the command line.
 fn definition() -> Command {
     words::describe(Cli::command())
@@ -253,6 +278,7 @@ pub fn main() -> ExitCode {
             if !matches!(cli.verb, Verb::Notify(_)) {
                 descriptors::raise();
             }
+            let _progress = cli.verb.work().map(Progress::of_work);
             finish(run(cli.verb))
         }
         Err(error) => wrong(error, &given),

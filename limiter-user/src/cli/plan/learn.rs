@@ -9,7 +9,7 @@ use limiter_kernel::{ops::learn::INTERVAL, program::object::new_seed};
 
 use crate::{
     cli::shared::{
-        DAY, SECOND, about, duration, interface, interruption, note, note_capture, print,
+        DAY, Progress, SECOND, about, duration, interface, interruption, note, note_capture, print,
     },
     plan::{
         capture::Capture,
@@ -18,7 +18,7 @@ use crate::{
     show::units::counted,
 };
 
-/// Watch traffic, and propose a limit as a configuration file
+/// Watch traffic, and propose limits as a configuration file
 #[derive(Debug, Args)]
 pub struct Learn {
     /// The interface
@@ -47,8 +47,13 @@ pub async fn run(arguments: Learn) -> anyhow::Result<()> {
     };
     let proposal = propose(&watched)?;
     print(&show::file(interface, &watched, &proposal))?;
+    if arguments.capture.is_some() {
+        note(
+            "a capture does not show the host's sockets: TCP segments of a flow are left out from the second on, as of the host's own connections; for forwarded traffic, watch the interface",
+        );
+    }
     note(&format!(
-        "a limit is proposed, in shadow; next: `limiter attach {} --config FILE`, `limiter status`, `limiter set --shadow off`",
+        "limits are proposed, in shadow; next: `limiter attach {} --config FILE`, `limiter status`, `limiter set --shadow off`",
         interface.unwrap_or("IFACE")
     ));
     Ok(())
@@ -56,16 +61,19 @@ pub async fn run(arguments: Learn) -> anyhow::Result<()> {
 
 /// Reads a whole capture, without the host's own packets as far as the capture marks them.
 fn from_capture(path: &Path) -> anyhow::Result<Watched> {
-    let mut watched = Watched::new(new_seed()?);
+    let mut watched = Watched::of_capture(new_seed()?);
     let mut capture = Capture::open(path)?;
     let mut outgoing = 0;
-    for packet in &mut capture {
+    let progress = Progress::of_capture(path);
+    while let Some(packet) = capture.next() {
+        progress.set_read(&capture);
         if packet.is_seen(Direction::In) {
             watched.see(packet.time, &packet.frame);
         } else {
             outgoing += 1;
         }
     }
+    drop(progress);
     if outgoing > 0 {
         let (path, packets) = (path.display(), counted(outgoing, "packet"));
         let text = format!("{path}: left out {packets} that the host itself sent");
@@ -87,6 +95,7 @@ async fn watch(name: &str, mode: Mode, duration: Duration) -> anyhow::Result<Wat
         humantime::format_duration(duration)
     ));
     let began = Instant::now();
+    let progress = Progress::of_time(duration.as_secs());
     let mut interval = tokio::time::interval(INTERVAL);
     tokio::pin!(stop);
     while began.elapsed() < duration {
@@ -94,6 +103,12 @@ async fn watch(name: &str, mode: Mode, duration: Duration) -> anyhow::Result<Wat
             () = &mut stop => break,
             _ = interval.tick() => watch.pump()?,
         }
+        let text = format!(
+            "{}, {}",
+            counted(watch.seen()?.packets, "packet"),
+            counted(watch.kept.sources.len() as u64, "source")
+        );
+        progress.set(began.elapsed().as_secs(), text);
         if watch.is_off()? {
             note(&format!(
                 "{name}: the interface is gone, or another process removed the program: using the traffic until then"

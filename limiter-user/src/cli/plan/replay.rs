@@ -5,12 +5,11 @@ use std::{
 };
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use limiter_config::{Direction, Mode, Settings};
 
 use crate::{
     cli::shared::{
-        Limiting, Usage, answer,
+        Limiting, Progress, Usage, answer,
         file::read,
         input::is_input,
         note, note_capture,
@@ -51,12 +50,12 @@ pub fn run(arguments: &Replay) -> anyhow::Result<()> {
     let mut capture = Capture::open(&arguments.capture)?;
     let verdicts = arguments.verdicts.as_deref().map(Verdicts::create);
     let mut verdicts = verdicts.transpose()?;
-    let bar = bar(&arguments.capture);
+    let progress = Progress::of_capture(&arguments.capture);
     let outcome = replay::run(&mut capture, &compiled, |capture, decided| {
-        show_progress(&bar, capture);
+        progress.set_read(capture);
         verdicts.as_mut().map_or(Ok(()), |file| file.write(decided))
     });
-    bar.finish_and_clear();
+    drop(progress);
     let outcome = outcome?;
     verdicts.map_or(Ok(()), Verdicts::finish)?;
     note_capture(&capture)?;
@@ -156,29 +155,5 @@ impl<'a> Verdicts<'a> {
     fn unwritten(&self, why: &std::io::Error) -> anyhow::Error {
         let path = self.path.display();
         anyhow::anyhow!("{path} cannot be written ({why}): name a file elsewhere")
-    }
-}
-
-/// Progress on a terminal: the part of a file that was read, or a number of packets. Other outputs show nothing.
-fn bar(path: &Path) -> ProgressBar {
-    let metadata = fs::metadata(path).ok().filter(fs::Metadata::is_file);
-    let (bar, template) = match metadata {
-        Some(metadata) => (
-            ProgressBar::new(metadata.len()),
-            "{percent} % {wide_bar} {msg}, {eta} left",
-        ),
-        None => (ProgressBar::new_spinner(), "{spinner} {msg}"),
-    };
-    match ProgressStyle::with_template(template) {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
-}
-
-fn show_progress(bar: &ProgressBar, capture: &Capture) {
-    const EVERY: u64 = 8_192;
-    if capture.packets.is_multiple_of(EVERY) {
-        bar.set_message(counted(capture.packets, "packet"));
-        bar.set_position(capture.bytes());
     }
 }

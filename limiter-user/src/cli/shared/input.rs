@@ -1,6 +1,7 @@
 //! A configuration on standard input (`--config -`).
 
 use std::{
+    ffi::OsString,
     io::{self, IsTerminal as _},
     os::fd::AsFd,
     path::Path,
@@ -24,6 +25,12 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// Returns true if a path stands for standard input.
 pub fn is_input(path: &Path) -> bool {
     path.as_os_str() == INPUT
+}
+
+/// Returns true if a word of the command line stands for standard input, and that is a terminal.
+pub fn may_be_typed(mut words: impl Iterator<Item = OsString>) -> bool {
+    io::stdin().is_terminal()
+        && words.any(|word| word == INPUT || word.as_encoded_bytes().ends_with(b"=-"))
 }
 
 /// A path in messages.

@@ -10,7 +10,7 @@ use limiter_config::escape;
 
 use super::{
     at_once::{self, Text},
-    descriptors, secrets,
+    descriptors, progress, secrets,
 };
 
 /// A command line that is well-formed, but contradicts itself.
@@ -69,6 +69,10 @@ pub fn report(text: &str) {
 
 /// Prints a text now.
 pub fn put(text: Text) -> io::Result<()> {
+    progress::aside(|| put_plain(text))
+}
+
+fn put_plain(text: Text) -> io::Result<()> {
     match text {
         Text::Answer(text) => put_out(&text),
         Text::Report(text) => {
@@ -78,10 +82,11 @@ pub fn put(text: Text) -> io::Result<()> {
                 && error.kind() != ErrorKind::BrokenPipe
             {
                 exit_with(1);
-                text.lines().for_each(note);
-                note(&format!(
-                    "{error}; the change is in force: `limiter status` shows it"
-                ));
+                let lines = text.lines().map(noted);
+                let why = format!("{error}; the change is in force: `limiter status` shows it");
+                for line in lines.chain([noted(&why)]) {
+                    let _ = put_plain(line);
+                }
             }
             Ok(())
         }
