@@ -5,7 +5,12 @@ use std::{env, fs, path::Path};
 use schemars::{JsonSchema, generate::SchemaSettings};
 
 use crate::{
-    observe::{Bans, Changes, History, Listing, Status, event, log, senders, source},
+    adapt::simulate::Simulated,
+    observe::{
+        Bans, Changes, Difference, History, Listing, Status, WithWarnings, event, log, senders,
+        settings::{CheckedFile, PresetFiles, ProposedFile, SettingsInForce},
+        source,
+    },
     plan::{
         doctor,
         replay::{PacketVerdict, Report},
@@ -40,15 +45,21 @@ pub fn schema<T: JsonSchema>() -> String {
 #[test]
 fn json_schemas_match_the_types() {
     for (name, made) in [
-        ("bans", schema::<Bans>()),
-        ("check", schema::<source::Check>()),
-        ("difference", schema::<Changes>()),
-        ("doctor", schema::<doctor::Diagnosis>()),
-        ("history", schema::<History>()),
-        ("list", schema::<Listing>()),
+        ("adapt", schema::<WithWarnings<Simulated>>()),
+        ("bans", schema::<WithWarnings<Bans>>()),
+        ("changes", schema::<Changes>()),
+        ("check", schema::<WithWarnings<source::Check>>()),
+        ("config-check", schema::<WithWarnings<CheckedFile>>()),
+        ("config-show", schema::<WithWarnings<SettingsInForce>>()),
+        ("difference", schema::<WithWarnings<Difference>>()),
+        ("doctor", schema::<WithWarnings<doctor::Diagnosis>>()),
+        ("history", schema::<WithWarnings<History>>()),
+        ("learn", schema::<WithWarnings<ProposedFile>>()),
+        ("list", schema::<WithWarnings<Listing>>()),
         ("log", schema::<log::LogLine>()),
-        ("replay", schema::<Report>()),
-        ("status", schema::<Status>()),
+        ("preset", schema::<WithWarnings<PresetFiles>>()),
+        ("replay", schema::<WithWarnings<Report>>()),
+        ("status", schema::<WithWarnings<Status>>()),
         ("top", schema::<source::Top>()),
         ("verdicts", schema::<PacketVerdict<'_>>()),
         ("watch", schema::<event::Event>()),

@@ -102,7 +102,7 @@ fn wrong_command_lines_are_refused_and_change_nothing() {
     }
     assert_eq!(
         hosts.json(&["status", "--json"]),
-        serde_json::json!({"interfaces": [], "feeds": []})
+        serde_json::json!({"interfaces": [], "feeds": [], "warnings": []})
     );
     let alone = hosts.limiter(&[""; 0]);
     alone.expect(2);

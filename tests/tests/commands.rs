@@ -12,6 +12,7 @@ mod crowdsec;
 mod demo;
 mod descriptors;
 mod doctor;
+mod documents;
 mod editing;
 mod explain;
 mod export;

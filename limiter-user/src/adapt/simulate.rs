@@ -3,6 +3,7 @@
 use anyhow::Result;
 use limiter_common::{abi::rules::LIMITS_MAX, arithmetic::scale::ONE};
 use limiter_config::{Rate, Settings, compile::FIRST_SLOT};
+use serde::Serialize;
 
 use super::controller::{Controller, ROUND};
 use crate::plan::{
@@ -14,7 +15,8 @@ use crate::plan::{
 const QUIET_MAX: u64 = 3_600;
 
 /// One second of the capture.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Second {
     /// Number of the second, from 0. Some seconds of long gaps are left out.
     pub number: u64,
@@ -25,11 +27,22 @@ pub struct Second {
     /// Packets that pass at the adapted rates.
     pub adapted: u64,
     /// The parts of the configured rates in force, by limit.
-    pub scales: Vec<(String, f64)>,
+    pub scales: Vec<Scale>,
 }
 
-/// The result.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// The part of a limit's rate that is in force.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Scale {
+    /// Name of the limit.
+    pub limit: String,
+    /// The part, up to 1.
+    pub part: f64,
+}
+
+/// The output of `adapt --simulate --json`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Simulated {
     /// The seconds of the capture.
     pub seconds: Vec<Second>,
@@ -65,7 +78,10 @@ pub fn run(capture: &mut Capture, settings: &Settings, capacity: Rate) -> Result
             let part = |controller: &Controller| f64::from(controller.scale()) / f64::from(ONE);
             for (slot, name, controller) in &mut limits {
                 if quiet <= QUIET_MAX {
-                    second.scales.push((name.clone(), part(controller)));
+                    second.scales.push(Scale {
+                        limit: name.clone(),
+                        part: part(controller),
+                    });
                 }
                 controller.step(over);
                 models[1].set_scale(*slot, controller.word(ends));

@@ -66,6 +66,7 @@ mod shared {
     pub mod captured;
     pub mod descriptors;
     pub mod file;
+    pub mod gathered;
     pub mod input;
     pub mod interfaces;
     pub mod interruption;
@@ -80,15 +81,16 @@ mod shared {
 
     pub use captured::note_capture;
     pub use file::{
-        read_for, refuse_warnings, warn_of_changed_meaning, warn_of_full_tables,
+        as_json, read_for, refuse_warnings, warn_of_changed_meaning, warn_of_full_tables,
         warn_of_ineffective, warn_of_small_bursts,
     };
+    pub use gathered::ForPrograms;
     pub use interfaces::{On, OnOne, each, is_all, named, unique};
     pub use interruption::interruption;
     pub use lasting::{Lasting, note_stale_file, report_changes};
     pub use limiting::{Limiting, settings};
     pub use output::{
-        Usage, about, answer, note, outcome, print, report, terminal_width, usage, write,
+        Extent, Usage, about, answer, document, note, outcome, print, terminal_width, usage, write,
     };
     pub use progress::Progress;
     pub use recording::{keep_last, record};
@@ -298,6 +300,7 @@ fn finish(work: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
         descriptors::check()?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let result = runtime.block_on(work);
+        output::finish(&result);
         // An agent that was told to end does not wait for a change of lists: it is safe against `kill`.
         runtime.shutdown_background();
         result

@@ -5,10 +5,11 @@
 
 pub mod bans;
 pub mod busiest;
-mod changes;
+pub mod change;
 pub mod check;
 pub mod choice;
 pub mod collect;
+mod comparison;
 mod count;
 pub mod delays;
 pub mod event;
@@ -22,13 +23,15 @@ pub mod reader;
 pub mod reasons;
 pub mod sample;
 pub mod senders;
+pub mod settings;
 pub mod snapshot;
 pub mod source;
 
 pub use bans::{Ban, BanCounts, BanOrder, Bans};
 pub use busiest::Order;
-pub use changes::Changes;
+pub use change::{Changed, Changes, WithWarnings};
 pub use choice::{Choice, Filter};
+pub use comparison::Difference;
 pub use count::{Count, Counted, PerSecond, Rates, Verdicts, of_the_only_limit, verdicts};
 pub use delays::Delays;
 pub use feeds::Feed;

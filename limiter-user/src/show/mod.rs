@@ -1,8 +1,8 @@
 //! Text for people, from the results of `observe` and `plan`.
 
 pub mod bans;
-pub mod changes;
 pub mod check;
+pub mod comparison;
 pub mod doctor;
 pub mod history;
 pub mod limits;

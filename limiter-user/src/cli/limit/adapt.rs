@@ -9,7 +9,7 @@ use crate::{
         self,
         simulate::{Second, Simulated},
     },
-    cli::shared::{file::read, interface, interruption, note, note_capture, print},
+    cli::shared::{ForPrograms, document, file::read, interface, interruption, note, note_capture},
     plan::capture::Capture,
     sandbox,
     show::{
@@ -35,9 +35,14 @@ pub struct Adapt {
     /// Packets that the simulated host can serve. In seconds in which more pass, all signals are over
     #[arg(long, value_name = "RATE", requires = "simulate")]
     capacity: Option<Rate>,
+    /// With --simulate: print JSON, for programs
+    #[arg(long, requires = "simulate")]
+    json: bool,
 }
 
 pub async fn run(arguments: Adapt) -> anyhow::Result<()> {
+    let json = arguments.json;
+    ForPrograms { json }.answer();
     let (capture, config) = (arguments.simulate, arguments.config);
     if let (Some(capture), Some(config), Some(capacity)) = (capture, config, arguments.capacity) {
         let settings = read(&config)?.settings;
@@ -45,7 +50,7 @@ pub async fn run(arguments: Adapt) -> anyhow::Result<()> {
         let simulated = adapt::simulate::run(&mut capture, &settings, capacity)?;
         note_capture(&capture)?;
         note_left_out(&simulated);
-        return Ok(print(&shown(&simulated.seconds))?);
+        return document(json, &simulated, || shown(&simulated.seconds));
     }
     requirements::privileges()?;
     let interface = arguments.interface.unwrap_or_default();
@@ -78,7 +83,7 @@ fn shown(seconds: &[Second]) -> String {
     let rows = seconds.iter().map(|second| {
         let scales = second.scales.iter();
         let scales: Vec<_> = scales
-            .map(|(name, scale)| format!("{name} {:.0}%", scale * 100.0))
+            .map(|scale| format!("{} {:.0}%", scale.limit, scale.part * 100.0))
             .collect();
         [
             grouped(second.number),

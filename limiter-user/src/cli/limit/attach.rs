@@ -34,9 +34,13 @@ use super::{
 };
 use crate::{
     cli::shared::{
-        DAY, Limiting, MINUTE, SECOND, Usage, about, at_once::at_once, duration,
-        input::shown as shown_path, interface, is_interface, keep_last, note, outcome, read_for,
-        record, report, settings, ssh, terminal_width, unique, warn_of_changed_meaning,
+        DAY, Extent, ForPrograms, Limiting, MINUTE, SECOND, Usage, about,
+        at_once::at_once,
+        duration, gathered,
+        input::shown as shown_path,
+        interface, is_interface, keep_last, note, outcome,
+        output::{attached as report_attached, note_error},
+        read_for, record, settings, ssh, terminal_width, unique, warn_of_changed_meaning,
         warn_of_full_tables, warn_of_small_bursts,
     },
     kept,
@@ -91,9 +95,12 @@ pub struct Attach {
     /// Wait for interfaces that come late, at most for this time: 1s to 10m, as in 30s
     #[arg(long, value_name = "DURATION", value_parser = duration(SECOND..=10 * MINUTE, "30s"))]
     wait: Option<Duration>,
+    #[command(flatten)]
+    programs: ForPrograms,
 }
 
 pub async fn run(arguments: Attach) -> anyhow::Result<()> {
+    arguments.programs.changes();
     if let Some(time) = arguments.wait {
         appeared(&arguments.interfaces, time).await;
     }
@@ -147,13 +154,14 @@ async fn apply(arguments: &Attach) -> anyhow::Result<()> {
                 Ok(effect) => done.push((interface, effect)),
                 Err(error) => {
                     if let Some(earlier) = failed.replace(error) {
-                        note(&earlier.to_string());
+                        note_error(&earlier);
                     }
                 }
             }
         }
         if let Some(error) = failed {
             undo(&done, &wanted).await;
+            gathered::forget_results();
             return Err(error);
         }
     }
@@ -187,7 +195,7 @@ async fn show_attached(interface: &str, wanted: &Wanted) {
         keep_last(interface, &attachment.record, &wanted.settings);
     }
     match shown(interface).await {
-        Ok(shown) => report(&shown),
+        Ok(()) => {}
         // The attach has succeeded, so this is no error.
         Err(error) => note(&format!(
             "{interface}: attached, but its state cannot be read: {error}"
@@ -212,7 +220,8 @@ fn record_attach(interface: &str, wanted: &Wanted) {
     record(interface, "attach", &details);
 }
 
-async fn shown(interface: &str) -> Result<String, Error> {
+/// Prints an attachment that was made.
+async fn shown(interface: &str) -> Result<(), Error> {
     let attachment = Attachment::open(interface).await?;
     let settings = &attachment.record.settings;
     warn_of_full_tables(interface, settings, attachment.record.frame_max);
@@ -227,11 +236,14 @@ async fn shown(interface: &str) -> Result<String, Error> {
     let shown = collect::interface(&attachment, AGENT).await?;
     let width = terminal_width();
     let mut page = Page::new(width);
-    if let Some(note) = doctor::note(settings) {
-        page.line("note", &note);
+    let own_traffic = doctor::note(settings);
+    if let Some(note) = &own_traffic {
+        page.line("note", note);
     }
     page.line("undo", &format!("limiter detach {interface}"));
-    Ok(show::status::interface(&shown, width) + &page.finish())
+    let text = show::status::interface(&shown, width) + &page.finish();
+    report_attached(shown, &text, &own_traffic.unwrap_or_default());
+    Ok(())
 }
 
 /// Warns of packets that the limits see as something else: of forwarded connections, and of VLANs.
@@ -284,10 +296,8 @@ async fn put_on(interface: &str, wanted: &Wanted, arguments: &Attach) -> anyhow:
                 });
             }
             (Ok(attachment), false) if is_so(&attachment, wanted, arguments) => {
-                outcome(
-                    true,
-                    &format!("{interface}: unchanged: already attached with this configuration\n"),
-                );
+                let text = "unchanged: already attached with this configuration";
+                outcome(interface, Extent::Nothing, text);
                 return Ok(Effect::Unchanged);
             }
             (Err(Error::OtherVersion(..)), true) => {
@@ -296,9 +306,10 @@ async fn put_on(interface: &str, wanted: &Wanted, arguments: &Attach) -> anyhow:
                 if let Some(layout) = replaced.map_err(about(interface))? {
                     kept.iter().for_each(|text| note(text));
                     record_attach(interface, &wanted);
-                    report(&format!(
-                        "{interface}: replaced another version of limiter (layout {layout}) without a gap; all buckets start full, all counters at 0\n"
-                    ));
+                    let text = format!(
+                        "replaced another version of limiter (layout {layout}) without a gap; all buckets start full, all counters at 0"
+                    );
+                    outcome(interface, Extent::All, &text);
                     return Ok(Effect::Final);
                 }
             }

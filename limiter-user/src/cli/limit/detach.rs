@@ -5,7 +5,11 @@ use limiter_kernel::{
 };
 
 use crate::{
-    cli::shared::{interface, is_all, note, outcome, record, report, unique},
+    cli::shared::{
+        Extent, ForPrograms, interface, is_all, outcome,
+        output::{note_error, nothing_to_change},
+        record, unique,
+    },
     kept,
     show::units::counted,
 };
@@ -22,14 +26,17 @@ pub struct Detach {
     /// With --all: also in other network namespaces, and attachments of versions that this one cannot read
     #[arg(long, requires = "all")]
     everywhere: bool,
+    #[command(flatten)]
+    programs: ForPrograms,
 }
 
 pub async fn run(arguments: Detach) -> anyhow::Result<()> {
+    arguments.programs.changes();
     let mut results = Vec::new();
     if arguments.all || is_all(&arguments.interfaces) {
         results = detach_all(arguments.everywhere).await?;
         if results.is_empty() {
-            outcome(true, "unchanged: limiter is not attached to anything\n");
+            nothing_to_change("unchanged: limiter is not attached to anything");
         }
     } else {
         for interface in unique(&arguments.interfaces) {
@@ -47,26 +54,24 @@ pub async fn run(arguments: Detach) -> anyhow::Result<()> {
                 if !arguments.everywhere {
                     record(&interface, "detach", &[]);
                 }
-                report(&match again {
-                    None => format!(
-                        "{interface}: detached{}\n",
-                        kept_bans(&interface, arguments.everywhere)
-                    ),
-                    Some(again) => format!("{interface}: detached; {again} runs there again\n"),
-                });
+                let text = match again {
+                    None => format!("detached{}", kept_bans(&interface, arguments.everywhere)),
+                    Some(again) => format!("detached; {again} runs there again"),
+                };
+                outcome(&interface, Extent::All, &text);
             }
-            Err(Error::NotAttached(_)) => outcome(
-                true,
-                &format!("{interface}: unchanged: limiter is not attached there\n"),
-            ),
+            Err(Error::NotAttached(_)) => {
+                let text = "unchanged: limiter is not attached there";
+                outcome(&interface, Extent::Nothing, text);
+            }
             Err(error) => {
-                if let Some(earlier) = failed.replace(error) {
-                    note(&earlier.to_string());
+                if let Some(earlier) = failed.replace(error.into()) {
+                    note_error(&earlier);
                 }
             }
         }
     }
-    failed.map_or(Ok(()), |error| Err(error.into()))
+    failed.map_or(Ok(()), Err)
 }
 
 /// Words about the bans that the next `attach` brings back.

@@ -23,9 +23,11 @@ use crate::{
     cli::{
         plan::config::save::{in_force, settings_of, sharing},
         shared::{
-            DAY, SECOND, about, allow_first, duration,
+            DAY, Extent, SECOND, about, allow_first, duration,
             file::{frame_max, refused},
-            interface, note, outcome, record, report, warn_of_changed_meaning, warn_of_ineffective,
+            interface, note, outcome,
+            output::report,
+            record, warn_of_changed_meaning, warn_of_ineffective,
         },
     },
     files::{NotWritten, UserFile},
@@ -92,8 +94,8 @@ pub async fn run(arguments: Edit) -> anyhow::Result<()> {
         session.dialog.after_editor()?;
         let text = session.workshop.read()?;
         if text == begin {
-            let text = format!("{}: unchanged: the text is as it was\n", session.interface);
-            outcome(true, &text);
+            let text = "unchanged: the text is as it was";
+            outcome(&session.interface, Extent::Nothing, text);
             return Ok(());
         }
         match session.offer(&text).await? {
@@ -314,10 +316,8 @@ impl Session {
 
     /// Ends without a change.
     fn discarded(&self) -> Next {
-        outcome(
-            true,
-            &format!("{}: unchanged: the edit was discarded\n", self.interface),
-        );
+        let text = "unchanged: the edit was discarded";
+        outcome(&self.interface, Extent::Nothing, text);
         Next::Done
     }
 }

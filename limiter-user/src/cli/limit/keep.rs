@@ -7,7 +7,7 @@ use limiter_kernel::{
     },
 };
 
-use crate::cli::shared::{On, each, keep_last, outcome, record};
+use crate::cli::shared::{Extent, ForPrograms, On, each, keep_last, outcome, record};
 
 /// Keep a change that is on trial (`--try`), or revert it
 #[derive(Debug, Args)]
@@ -17,9 +17,12 @@ pub struct Keep {
     /// Revert the change now instead
     #[arg(long)]
     revert: bool,
+    #[command(flatten)]
+    programs: ForPrograms,
 }
 
 pub async fn run(arguments: Keep) -> anyhow::Result<()> {
+    arguments.programs.changes();
     let keep = async |interface: &str| keep_on(interface, arguments.revert).await;
     each(&arguments.on.interfaces, keep).await
 }
@@ -58,6 +61,6 @@ async fn keep_on(interface: &str, revert: bool) -> anyhow::Result<()> {
         Ended::LogEnded => "log ended".to_owned(),
         Ended::NoTrial => "unchanged: not on trial".to_owned(),
     };
-    outcome(ended == Ended::NoTrial, &format!("{interface}: {text}\n"));
+    outcome(interface, Extent::of(ended == Ended::NoTrial), &text);
     Ok(())
 }

@@ -11,7 +11,7 @@ use limiter_config::{
 use limiter_kernel::{Attachment, ops::set::set};
 
 use crate::cli::shared::{
-    Lasting, OnOne, about, allow_first, each, note_stale_file, report_changes, usage,
+    ForPrograms, Lasting, OnOne, about, allow_first, each, note_stale_file, report_changes, usage,
     warn_of_change,
 };
 
@@ -50,6 +50,8 @@ pub struct One {
     remove: bool,
     #[command(flatten)]
     lasting: Lasting,
+    #[command(flatten)]
+    programs: ForPrograms,
 }
 
 fn name(text: &str) -> Result<String, Invalid> {
@@ -57,6 +59,7 @@ fn name(text: &str) -> Result<String, Invalid> {
 }
 
 pub async fn run(arguments: One) -> anyhow::Result<()> {
+    arguments.programs.changes();
     if let (Some(rate), Some(burst)) = (&arguments.rate, arguments.burst) {
         burst.for_rate(rate).map_err(usage)?;
     }

@@ -12,7 +12,8 @@ use limiter_kernel::{
 
 use crate::{
     cli::shared::{
-        Lasting, On, about, each, input::shown, note, read_for, report_changes, warn_of_change,
+        ForPrograms, Lasting, On, about, each, input::shown, note, read_for, report_changes,
+        warn_of_change,
     },
     kept,
 };
@@ -27,9 +28,12 @@ pub struct Reload {
     config: Option<PathBuf>,
     #[command(flatten)]
     lasting: Lasting,
+    #[command(flatten)]
+    programs: ForPrograms,
 }
 
 pub async fn run(arguments: Reload) -> anyhow::Result<()> {
+    arguments.programs.changes();
     let reload = async |interface: &str| {
         let path = match &arguments.config {
             Some(path) => path,

@@ -6,7 +6,7 @@ use limiter_config::Limit;
 use limiter_kernel::Attachment;
 
 use crate::{
-    cli::shared::{OnOne, address, each, outcome, record},
+    cli::shared::{Extent, ForPrograms, OnOne, address, each, outcome, record},
     observe::Query,
     show::units::{counted, grouped},
 };
@@ -24,9 +24,12 @@ pub struct Reset {
     /// Refill the buckets of all sources
     #[arg(long)]
     all: bool,
+    #[command(flatten)]
+    programs: ForPrograms,
 }
 
 pub async fn run(arguments: Reset) -> anyhow::Result<()> {
+    arguments.programs.changes();
     let query = arguments.address.map(|source| arguments.query.from(source));
     let query = query.transpose()?;
     let reset = async |interface: &str| {
@@ -54,7 +57,7 @@ async fn reset_on(interface: &str, query: Option<&Query>) -> anyhow::Result<()> 
         record(interface, "reset", std::slice::from_ref(&text));
     }
     let why = if count == 0 { "unchanged: " } else { "" };
-    outcome(count == 0, &format!("{interface}: {why}{text}\n"));
+    outcome(interface, Extent::of(count == 0), &format!("{why}{text}"));
     Ok(())
 }
 

@@ -9,7 +9,8 @@ use limiter_config::{
 use limiter_kernel::{Attachment, ops::set::set};
 
 use crate::cli::shared::{
-    Lasting, On, about, allow_first, each, note_stale_file, report_changes, usage, warn_of_change,
+    ForPrograms, Lasting, On, about, allow_first, each, note_stale_file, report_changes, usage,
+    warn_of_change,
 };
 
 /// Change rate, burst and other settings while traffic flows
@@ -44,9 +45,12 @@ pub struct Set {
     malformed: Option<Malformed>,
     #[command(flatten)]
     lasting: Lasting,
+    #[command(flatten)]
+    programs: ForPrograms,
 }
 
 pub async fn run(arguments: Set) -> anyhow::Result<()> {
+    arguments.programs.changes();
     if let (Some(rate), Some(burst)) = (&arguments.rate, arguments.burst) {
         burst.for_rate(rate).map_err(usage)?;
     }

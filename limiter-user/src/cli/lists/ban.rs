@@ -21,7 +21,9 @@ use super::{
     to_ban::{Given, given, prefixes},
 };
 use crate::{
-    cli::shared::{OnOne, SECOND, YEAR, each, note, outcome, record, usage, warn_of_ban},
+    cli::shared::{
+        Extent, ForPrograms, OnOne, SECOND, YEAR, each, note, outcome, record, usage, warn_of_ban,
+    },
     kept,
 };
 
@@ -56,6 +58,8 @@ pub struct Ban {
     /// Bans of programs are of this host alone. Names of more than 32 bytes are cut, and end with a checksum
     #[arg(long, value_name = "NAME", default_value = BY_HAND, hide_default_value = true)]
     origin: String,
+    #[command(flatten)]
+    programs: ForPrograms,
 }
 
 /// Reads the time of a ban. Programs may give one that is too long even for a number.
@@ -82,6 +86,7 @@ pub struct Wish {
 }
 
 pub async fn run(arguments: Ban) -> anyhow::Result<()> {
+    arguments.programs.changes();
     let wish = Wish {
         prefixes: prefixes(&arguments.prefixes, arguments.file.as_deref())?,
         lasts: arguments.lasts.map(|lasts| lasts.min(LONGEST)),
@@ -109,10 +114,7 @@ async fn ban(interface: &str, wish: &Wish) -> anyhow::Result<()> {
     let allow = attachment.settings()?.lists.allow;
     let prefixes: Vec<_> = wish.prefixes.iter().copied().collect();
     if prefixes.is_empty() {
-        outcome(
-            true,
-            &format!("{interface}: unchanged: the list is empty\n"),
-        );
+        outcome(interface, Extent::Nothing, "unchanged: the list is empty");
         return Ok(());
     }
     warn_of_ban(interface, &prefixes, &allow);
@@ -148,7 +150,8 @@ async fn ban(interface: &str, wish: &Wish) -> anyhow::Result<()> {
         details.insert(0, format!("{time}{how}{reason}"));
         record(interface, "ban", &details);
     }
-    outcome(false, &format!("{interface}: {shown} banned {time}{how}\n"));
+    let text = format!("{shown} banned {time}{how}");
+    outcome(interface, Extent::All, &text);
     notes.iter().for_each(|text| note(text));
     if is_in_shadow {
         note(&format!("{interface} is in shadow: bans drop nothing"));

@@ -2,7 +2,7 @@ use clap::Args;
 use limiter_kernel::{Attachment, program::bans::origin};
 
 use crate::{
-    cli::shared::{answer, each, interface, is_all, print},
+    cli::shared::{ForPrograms, document, each, interface, is_all, print},
     observe::{self, BanOrder},
     show,
 };
@@ -24,15 +24,15 @@ pub struct Bans {
     /// Print at most this many bans. Default: all
     #[arg(short = 'n', value_name = "N")]
     count: Option<usize>,
-    /// Print JSON, for programs
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    programs: ForPrograms,
 }
 
 pub async fn run(arguments: Bans) -> anyhow::Result<()> {
+    arguments.programs.answer();
     // As `status` answers: no attachment is a state, and no failure.
     if is_all(&arguments.interfaces) && is_none_attached().await? {
-        if !arguments.json {
+        if !arguments.programs.json {
             print(show::status::NONE)?;
         }
         return Ok(());
@@ -45,7 +45,7 @@ pub async fn run(arguments: Bans) -> anyhow::Result<()> {
         }
         bans.sort(arguments.sort);
         bans.keep_first(arguments.count.unwrap_or(usize::MAX));
-        answer(arguments.json, &bans, || show::bans::bans(&bans))
+        document(arguments.programs.json, &bans, || show::bans::bans(&bans))
     };
     each(&arguments.interfaces, list).await
 }

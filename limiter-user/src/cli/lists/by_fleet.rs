@@ -10,7 +10,7 @@ use limiter_kernel::Attachment;
 
 use crate::{
     ask,
-    cli::shared::{note, outcome, record},
+    cli::shared::{Extent, note, outcome, record},
 };
 
 impl Edit {
@@ -78,7 +78,11 @@ impl Edit {
                 "{stay} stays on {name} here, because this host's own configuration has it too"
             ))
         };
-        let unchanged = changed == 0 || not_there.is_some();
+        let extent = match (changed, &not_there) {
+            (0, _) => Extent::Nothing,
+            (_, Some(_)) => Extent::Part,
+            (_, None) => Extent::All,
+        };
         let notes = match kind {
             Kind::Remove => stays(),
             _ => self.denied_too(&in_force),
@@ -86,7 +90,7 @@ impl Edit {
         if changed > 0 {
             record(&interface, "change", std::slice::from_ref(&text));
         }
-        outcome(unchanged, &format!("{interface}: {text}\n"));
+        outcome(&interface, extent, &text);
         let notes = not_there.filter(|_| changed > 0).into_iter().chain(notes);
         notes.for_each(|text| note(&text));
         Ok(())

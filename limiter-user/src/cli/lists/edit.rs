@@ -14,8 +14,8 @@ use limiter_kernel::{
 use crate::{
     ask,
     cli::shared::{
-        Lasting, OnOne, Usage, allow_first, answer, each, note, note_stale_file, prefix,
-        report_changes, warn_of_change,
+        ForPrograms, Lasting, OnOne, Usage, allow_first, document, each, note, note_stale_file,
+        prefix, report_changes, warn_of_change,
     },
     observe::Listing,
     show,
@@ -38,15 +38,16 @@ pub enum Verb<On: Args> {
         on: On,
         #[command(flatten)]
         lasting: Lasting,
+        #[command(flatten)]
+        programs: ForPrograms,
     },
     /// Print the list
     #[command(aliases = ["show", "ls", "print"])]
     List {
         #[command(flatten)]
         on: On,
-        /// Print JSON, for programs
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        programs: ForPrograms,
     },
 }
 
@@ -83,6 +84,8 @@ pub struct Given<On: Args> {
     file: Option<PathBuf>,
     #[command(flatten)]
     lasting: Lasting,
+    #[command(flatten)]
+    programs: ForPrograms,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,21 +129,28 @@ async fn execute<On: Args>(
         Verb::Clear {
             on: targets,
             lasting,
+            programs,
         } => {
             let nothing = Given {
                 on: targets,
                 prefixes: Vec::new(),
                 file: None,
                 lasting,
+                programs,
             };
             (Kind::Replace, nothing)
         }
-        Verb::List { on: targets, json } => {
+        Verb::List {
+            on: targets,
+            programs,
+        } => {
+            programs.answer();
             let (targets, name) = which(targets)?;
-            let show = async |interface: &str| print(interface, &name, json).await;
+            let show = async |interface: &str| print(interface, &name, programs.json).await;
             return each(&targets.interfaces, show).await;
         }
     };
+    given.programs.changes();
     let (targets, name) = which(given.on)?;
     let lasts = given.lasting.lasts();
     let mut prefixes: Prefixes = given.prefixes.into_iter().collect();
@@ -183,15 +193,14 @@ async fn print(interface: &str, name: &str, json: bool) -> anyhow::Result<()> {
         prefixes,
         fleet,
     };
-    let fleet = listing.fleet.as_deref().unwrap_or_default();
-    let text = || show::list::lines(&listing.prefixes, fleet);
-    answer(json, &listing, text)?;
     if let Some(error) = error {
         note(&format!(
             "the fleet's entries are listed without host and time: {error}"
         ));
     }
-    Ok(())
+    let fleet = listing.fleet.as_deref().unwrap_or_default();
+    let text = || show::list::lines(&listing.prefixes, fleet);
+    document(json, &listing, text)
 }
 
 impl Edit {

@@ -8,7 +8,7 @@ use limiter_feed::{Settings, http::Access};
 use limiter_kernel::{ops::bans::NO_FEEDS, sys::requirements};
 
 use crate::{
-    cli::shared::{file::refused, interruption, note, outcome, usage},
+    cli::shared::{Extent, ForPrograms, Usage, file::refused, interruption, note, outcome, usage},
     feed::Here,
     helper,
     observe::feeds,
@@ -35,9 +35,13 @@ pub struct Feed {
     /// Remove all bans of this feed, and end
     #[arg(long, conflicts_with = "once")]
     remove: bool,
+    /// With --once or --remove: print JSON, for programs
+    #[arg(long)]
+    json: bool,
 }
 
 pub async fn run(arguments: Feed) -> anyhow::Result<()> {
+    check_json(&arguments)?;
     requirements::privileges()?;
     let path = match arguments.feed.components().count() {
         1 => Path::new(FOLDER).join(format!("{}.toml", arguments.feed.display())),
@@ -85,7 +89,8 @@ pub async fn run(arguments: Feed) -> anyhow::Result<()> {
         if arguments.remove {
             let removed = feed.remove().await?;
             let bans = counted(removed as u64, "ban");
-            outcome(removed == 0, &format!("{name}: {bans} removed\n"));
+            let text = format!("{bans} removed");
+            outcome(&name, Extent::of(removed == 0), &text);
             return Ok(());
         }
         if arguments.once {
@@ -100,11 +105,11 @@ pub async fn run(arguments: Feed) -> anyhow::Result<()> {
                 .iter()
                 .for_each(|text| note(&format!("{name}: {text}")));
             done?;
-            let end = match arguments.dry_run {
-                true => "nothing was changed (--dry-run)",
-                false => "in step with its source",
+            let (extent, end) = match arguments.dry_run {
+                true => (Extent::DryRun, "nothing was changed (--dry-run)"),
+                false => (Extent::All, "in step with its source"),
             };
-            outcome(false, &format!("{name}: {end}\n"));
+            outcome(&name, extent, end);
             return Ok(());
         }
         Err(feed.run(|text| note(&format!("{name}: {text}"))).await)
@@ -115,6 +120,17 @@ pub async fn run(arguments: Feed) -> anyhow::Result<()> {
     };
     feed.host.forget().await;
     done.map_err(|error| anyhow!(error))
+}
+
+/// Gathers the results of a feed that ends by itself. The lines of the others are no document.
+fn check_json(arguments: &Feed) -> Result<(), Usage> {
+    let json = arguments.json;
+    if json && !arguments.once && !arguments.remove {
+        let why = "a feed that runs on prints notes, and no JSON: `limiter status --json` has its state; add --once, or leave --json out";
+        return Err(Usage(why.to_owned()));
+    }
+    ForPrograms { json }.changes();
+    Ok(())
 }
 
 /// Reads the key and the certificates for CrowdSec, which this process may not read later.

@@ -15,7 +15,7 @@ use limiter_kernel::{
 
 use super::{by_fleet, edit::first_of};
 use crate::{
-    cli::shared::{OnOne, each, note, outcome, record},
+    cli::shared::{Extent, ForPrograms, OnOne, each, note, outcome, record},
     kept,
     observe::{Ban, Query, readers},
     show::bans::since,
@@ -37,9 +37,12 @@ pub struct Unban {
     /// Only end bans of this origin, and no holds; those of other origins stay
     #[arg(long, value_name = "NAME")]
     origin: Option<String>,
+    #[command(flatten)]
+    programs: ForPrograms,
 }
 
 pub async fn run(mut arguments: Unban) -> anyhow::Result<()> {
+    arguments.programs.changes();
     arguments.origin = arguments.origin.map(|name| origin(&name));
     let unban = async |interface: &str| unban(interface, &arguments).await;
     each(&arguments.on.interfaces, unban).await
@@ -55,10 +58,8 @@ async fn unban(interface: &str, arguments: &Unban) -> anyhow::Result<()> {
     if prefixes.is_empty() {
         let of_origin = origin.iter().map(|origin| format!(" of {origin}"));
         let of_origin: String = of_origin.collect();
-        outcome(
-            true,
-            &format!("{interface}: unchanged: no bans{of_origin}\n"),
-        );
+        let text = format!("unchanged: no bans{of_origin}");
+        outcome(interface, Extent::Nothing, &text);
         return Ok(());
     }
     let mut of_fleet = Vec::new();
@@ -122,11 +123,15 @@ async fn unban(interface: &str, arguments: &Unban) -> anyhow::Result<()> {
     }
     let Some(ended) = first_of(ended.into_iter()) else {
         let why = missing.unwrap_or_default();
-        outcome(true, &format!("{interface}: unchanged: {why}\n"));
+        let text = format!("unchanged: {why}");
+        outcome(interface, Extent::Nothing, &text);
         return Ok(());
     };
-    let text = format!("{interface}: {ended} unbanned\n");
-    outcome(missing.is_some(), &text);
+    let extent = match missing {
+        Some(_) => Extent::Part,
+        None => Extent::All,
+    };
+    outcome(interface, extent, &format!("{ended} unbanned"));
     let kept_note = kept.as_ref().ok().cloned().flatten();
     let notes = missing.iter().chain(&stays).chain(&kept_note);
     notes.for_each(|why| note(why));

@@ -9,7 +9,7 @@ use limiter_kernel::Attachment;
 
 use crate::{
     ask,
-    cli::shared::{OnOne, address, answer, each, note},
+    cli::shared::{ForPrograms, OnOne, address, document, each, note},
     observe::{self, OnList, Query, source},
     plan::explain::{Packet, explain},
     show,
@@ -31,12 +31,12 @@ pub struct Check {
     /// Flags of a TCP segment, as in syn,ack. Default: syn
     #[arg(long, value_name = "FLAGS", requires = "protocol")]
     flags: Option<TcpFlags>,
-    /// Print JSON, for programs
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    programs: ForPrograms,
 }
 
 pub async fn run(arguments: Check) -> anyhow::Result<()> {
+    arguments.programs.answer();
     let query = arguments.query.from(arguments.address)?;
     let check = async |interface: &str| {
         let query = query.under(interface);
@@ -45,7 +45,7 @@ pub async fn run(arguments: Check) -> anyhow::Result<()> {
             protocol,
             flags: arguments.flags,
         });
-        check_on(interface, &query, packet, arguments.json).await
+        check_on(interface, &query, packet, arguments.programs.json).await
     };
     each(&arguments.on.interfaces, check).await
 }
@@ -64,7 +64,7 @@ async fn check_on(
     let explained = packet.map(|packet| explain(&attachment, &packet));
     check.packet = explained.transpose()?;
     add_hosts(&mut check).await;
-    answer(json, &check, || show::check::check(&check))
+    document(json, &check, || show::check::check(&check))
 }
 
 /// Says which options change nothing: without --protocol, ports and the destination only select buckets.

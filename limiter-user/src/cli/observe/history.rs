@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::{
     chronicle,
-    cli::shared::{DAY, On, SECOND, answer, duration, each, note},
+    cli::shared::{DAY, ForPrograms, On, SECOND, document, duration, each, note},
     show,
     show::units::counted,
 };
@@ -22,25 +22,24 @@ pub struct History {
     /// Show the events of this time, as in 2h or 30days
     #[arg(long, value_name = "DURATION", default_value = "7days", value_parser = duration(SECOND..=366 * DAY, "7days"))]
     last: Duration,
-    /// Print JSON, for programs
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    programs: ForPrograms,
 }
 
 pub async fn run(arguments: History) -> anyhow::Result<()> {
+    arguments.programs.answer();
     let asked = humantime::format_duration(arguments.last).to_string();
     let show = async |interface: &str| {
         let history = chronicle::read(interface, arguments.last)?;
-        answer(arguments.json, &history, || {
-            show::history::lines(&history, &asked)
-        })?;
         if history.unreadable > 0 {
             let lines = counted(history.unreadable as u64, "line");
             note(&format!(
                 "{interface}: {lines} of the history left out: no events, but remains of killed commands"
             ));
         }
-        Ok(())
+        document(arguments.programs.json, &history, || {
+            show::history::lines(&history, &asked)
+        })
     };
     each(&arguments.on.interfaces, show).await
 }

@@ -10,7 +10,8 @@ use tokio::time::sleep;
 use crate::{
     ask,
     cli::shared::{
-        MINUTE, SECOND, answer, duration, interface, is_all, note, terminal_width, unique,
+        ForPrograms, MINUTE, SECOND, document, duration, interface, is_all, note, terminal_width,
+        unique,
     },
     observe::{self, Interface, collect, feeds, rates},
     show,
@@ -25,15 +26,14 @@ pub struct Status {
     /// Measure rates over this time. 100ms to 1m. Default: 1s on a terminal, otherwise no rates
     #[arg(long, value_name = "DURATION", value_parser = duration(100..=MINUTE, "500ms"))]
     interval: Option<Duration>,
-    /// Print JSON, for programs
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    programs: ForPrograms,
 }
 
 impl Status {
     /// The time between two readings; none for one reading, which takes no time.
     fn interval(&self) -> Option<Duration> {
-        let is_for_people = !self.json && stdout().is_terminal();
+        let is_for_people = !self.programs.json && stdout().is_terminal();
         let default = is_for_people.then_some(Duration::from_millis(SECOND));
         self.interval.or(default)
     }
@@ -74,6 +74,7 @@ impl Status {
 }
 
 pub async fn run(arguments: Status) -> anyhow::Result<()> {
+    arguments.programs.answer();
     let earlier = match arguments.interval() {
         Some(interval) => arguments.earlier(interval).await?,
         None => Vec::new(),
@@ -87,11 +88,11 @@ pub async fn run(arguments: Status) -> anyhow::Result<()> {
     let interfaces = interfaces.into_iter().collect::<Result<_>>()?;
     let feeds = feeds::all();
     let status = observe::Status { interfaces, feeds };
-    let text = || show::status::status(&status, terminal_width());
-    answer(arguments.json, &status, text)?;
     for error in &errors {
         note(&error.to_string());
     }
+    let text = || show::status::status(&status, terminal_width());
+    document(arguments.programs.json, &status, text)?;
     // After a trial with nothing before it, an interface has nothing to show.
     let is_failure =
         |error: &&Error| !(arguments.is_of_all() && matches!(error, Error::TrialOver(..)));

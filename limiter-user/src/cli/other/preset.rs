@@ -9,7 +9,10 @@ use clap::{
 };
 use limiter_config::{Invalid, Prefixes, Settings, file, names::interface};
 
-use crate::cli::shared::{note, print, write};
+use crate::{
+    cli::shared::{ForPrograms, document, note, write},
+    observe::settings::{PresetFile, PresetFiles},
+};
 
 const COOKBOOK: &str = include_str!("../../../../docs/cookbook.md");
 
@@ -40,6 +43,8 @@ pub struct Preset {
     /// Interface that the file is for; several as in eth0,eth1. Default: eth0
     #[arg(short = 'i', long = "interface", value_name = "IFACE", requires = "recipe", value_delimiter = ',', value_parser = interface)]
     interfaces: Vec<String>,
+    #[command(flatten)]
+    programs: ForPrograms,
 }
 
 /// A preset.
@@ -52,13 +57,18 @@ pub struct Recipe {
 }
 
 pub fn run(arguments: &Preset) -> anyhow::Result<()> {
+    let json = arguments.programs.json;
+    arguments.programs.answer();
     let Some(recipe) = &arguments.recipe else {
-        return Ok(print(&list())?);
+        return document(json, &files(&recipes().collect::<Vec<_>>(), &[]), list);
     };
     let mut interfaces = arguments.interfaces.clone();
     if interfaces.is_empty() {
         note("this file is for eth0: for another interface write --interface IFACE");
         interfaces.push("eth0".to_owned());
+    }
+    if json {
+        return document(json, &files(&[*recipe], &interfaces), list);
     }
     Ok(write(&preset(recipe, &interfaces))?)
 }
@@ -102,6 +112,17 @@ pub fn merged(recipes: &[Recipe]) -> Result<Settings, Invalid> {
         });
     }
     Ok(merged.unwrap_or_default())
+}
+
+fn files(recipes: &[Recipe], interfaces: &[String]) -> PresetFiles {
+    let file = |recipe: &Recipe| PresetFile {
+        name: recipe.name.to_owned(),
+        summary: recipe.summary.to_owned(),
+        file: preset(recipe, interfaces),
+    };
+    PresetFiles {
+        presets: recipes.iter().map(file).collect(),
+    }
 }
 
 fn list() -> String {

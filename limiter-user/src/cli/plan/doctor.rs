@@ -2,7 +2,7 @@ use clap::Args;
 use limiter_kernel::{Attachment, probe, sys::requirements};
 
 use crate::{
-    cli::shared::{answer, interface},
+    cli::shared::{ForPrograms, document, interface},
     plan::doctor::{bursts, diagnose, forwarding, last, own_traffic, proof, room, vlan},
     show,
 };
@@ -13,12 +13,12 @@ pub struct Doctor {
     /// The interface
     #[arg(value_name = "IFACE", value_parser = interface)]
     interface: String,
-    /// Print JSON, for programs
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    programs: ForPrograms,
 }
 
 pub async fn run(arguments: Doctor) -> anyhow::Result<()> {
+    arguments.programs.answer();
     let interface = &arguments.interface;
     let machine = probe::machine()?;
     let device = probe::device(interface).await;
@@ -56,7 +56,7 @@ pub async fn run(arguments: Doctor) -> anyhow::Result<()> {
         diagnosis.findings.extend(proof);
     }
     let text = || show::doctor::diagnosis(&diagnosis);
-    answer(arguments.json, &diagnosis, text)?;
+    document(arguments.programs.json, &diagnosis, text)?;
     // A single problem with its text, several by their names.
     let error = match diagnosis.problems().as_slice() {
         [] => return Ok(()),

@@ -9,8 +9,10 @@ use limiter_kernel::{ops::learn::INTERVAL, program::object::new_seed};
 
 use crate::{
     cli::shared::{
-        DAY, Progress, SECOND, about, duration, interface, interruption, note, note_capture, print,
+        DAY, ForPrograms, Progress, SECOND, about, as_json, document, duration, interface,
+        interruption, note, note_capture,
     },
+    observe::settings::ProposedFile,
     plan::{
         capture::Capture,
         learn::{Watched, propose, show, watch},
@@ -33,9 +35,12 @@ pub struct Learn {
     /// XDP mode of the watching program
     #[arg(long, value_enum, default_value_t)]
     mode: Mode,
+    #[command(flatten)]
+    programs: ForPrograms,
 }
 
 pub async fn run(arguments: Learn) -> anyhow::Result<()> {
+    arguments.programs.answer();
     let interface = arguments.interface.as_deref();
     let watched = match (&arguments.capture, interface, arguments.duration) {
         (Some(capture), ..) => from_capture(capture)?,
@@ -46,12 +51,18 @@ pub async fn run(arguments: Learn) -> anyhow::Result<()> {
         _ => anyhow::bail!("nothing to learn from: write an interface and --for, or --capture"),
     };
     let proposal = propose(&watched)?;
-    print(&show::file(interface, &watched, &proposal))?;
+    let file = show::file(interface, &watched, &proposal);
+    let proposed = ProposedFile {
+        interface: interface.map(str::to_owned),
+        settings: as_json(&file)?,
+        file,
+    };
     if arguments.capture.is_some() {
         note(
             "a capture does not show the host's sockets: TCP segments of a flow are left out from the second on, as of the host's own connections; for forwarded traffic, watch the interface",
         );
     }
+    document(arguments.programs.json, &proposed, || proposed.file.clone())?;
     note(&format!(
         "limits are proposed, in shadow; next: `limiter attach {} --config FILE`, `limiter status`, `limiter set --shadow off`",
         interface.unwrap_or("IFACE")

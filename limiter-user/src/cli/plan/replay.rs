@@ -9,7 +9,7 @@ use limiter_config::{Direction, Mode, Settings};
 
 use crate::{
     cli::shared::{
-        Limiting, Progress, Usage, answer,
+        ForPrograms, Limiting, Progress, Usage, document,
         file::read,
         input::is_input,
         note, note_capture,
@@ -32,9 +32,8 @@ pub struct Replay {
     capture: PathBuf,
     #[command(flatten)]
     limiting: Limiting,
-    /// Print one JSON document, for programs
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    programs: ForPrograms,
     /// Also write the verdict on each packet to this new file: one line of JSON per packet
     #[arg(long, value_name = "FILE")]
     verdicts: Option<PathBuf>,
@@ -44,6 +43,7 @@ pub struct Replay {
 }
 
 pub fn run(arguments: &Replay) -> anyhow::Result<()> {
+    arguments.programs.answer();
     let settings = wanted(arguments)?;
     note_sockets(&settings);
     let compiled = Compiled::new(&settings).map_err(usage)?;
@@ -63,9 +63,9 @@ pub fn run(arguments: &Replay) -> anyhow::Result<()> {
     if arguments.fail_on_drops && outcome.verdicts.dropped.packets > 0 {
         exit_with(DROPS);
     }
-    answer(arguments.json, &Report::new(&capture, &outcome), || {
-        show::replay::text(&outcome, settings.direction)
-    })
+    let text = || show::replay::text(&outcome, settings.direction);
+    let report = Report::new(&capture, &outcome);
+    document(arguments.programs.json, &report, text)
 }
 
 /// The settings, from the file, presets or flags.

@@ -13,6 +13,7 @@ use std::{
 use tokio::runtime::Builder;
 
 use super::{descriptors, output};
+use crate::observe::Changed;
 
 /// A text to print.
 pub enum Text {
@@ -20,6 +21,8 @@ pub enum Text {
     Answer(String),
     /// The result of a change, which is in force.
     Report(String),
+    /// The result of a change, for the document of `--json`.
+    Result(Box<Changed>),
     /// A line for standard error.
     Note(String),
 }
@@ -37,6 +40,18 @@ pub fn keep(text: Text) -> Result<(), Text> {
             Ok(())
         }
         None => Err(text),
+    })
+}
+
+/// The notes that this thread keeps.
+pub fn notes() -> Vec<String> {
+    KEPT.with_borrow(|kept| {
+        let kept = kept.iter().flatten();
+        let notes = kept.filter_map(|text| match text {
+            Text::Note(text) => Some(text.clone()),
+            _ => None,
+        });
+        notes.collect()
     })
 }
 

@@ -19,6 +19,16 @@ use crate::show::units::counted;
 
 /// Reads a file. Each mistake is reported on its own line; the returned error sums them up.
 pub fn read(path: &Path) -> anyhow::Result<File> {
+    parsed(path)?.map_err(|mistakes| refused(path, &mistakes))
+}
+
+/// The settings of a file's text, as JSON with the same keys.
+pub fn as_json(text: &str) -> anyhow::Result<serde_json::Value> {
+    Ok(serde_json::to_value(toml::from_str::<toml::Table>(text)?)?)
+}
+
+/// Reads a file, or its mistakes.
+pub fn parsed(path: &Path) -> anyhow::Result<Result<File, Vec<Mistake>>> {
     let shown = shown(path);
     let text = if is_input(path) {
         let text = input::text();
@@ -33,7 +43,7 @@ pub fn read(path: &Path) -> anyhow::Result<File> {
         })?
     };
     let folder = path.parent().unwrap_or(Path::new("."));
-    file::parse(&text, folder).map_err(|mistakes| refused(path, &mistakes))
+    Ok(file::parse(&text, folder))
 }
 
 /// Reports each mistake of a file on its own line. The returned error sums them up.

@@ -5,7 +5,7 @@ use std::{collections::HashSet, io};
 use clap::{ArgAction, Args};
 use limiter_kernel::Attachment;
 
-use super::{Usage, at_once::at_once, interface, note};
+use super::{Usage, at_once::at_once, interface, output::note_error};
 
 // Interfaces as the only operands of a verb.
 #[derive(Debug, Args)]
@@ -78,7 +78,7 @@ pub async fn each(
     let mut failed: Option<anyhow::Error> = None;
     let mut fail = |error: anyhow::Error| {
         if let Some(earlier) = failed.replace(error) {
-            note(&earlier.to_string());
+            note_error(&earlier);
         }
     };
     let mut attached = Vec::new();

@@ -6,7 +6,9 @@ use clap::Args;
 use limiter_config::difference::difference;
 use limiter_kernel::ops::set::{Lasts, Swapped};
 
-use super::{DAY, SECOND, duration, keep_last, note, outcome, record, warn_of_small_bursts};
+use super::{
+    DAY, Extent, SECOND, duration, keep_last, note, outcome, record, warn_of_small_bursts,
+};
 
 // The options of verbs that change settings in force. No doc comment: clap would make it the help of the verb.
 #[derive(Debug, Args)]
@@ -49,9 +51,15 @@ pub fn report_changes(interface: &str, changed: &Swapped, lasts: Lasts, partly: 
         changes.push("unchanged: already in force".to_owned());
     }
     changes.extend(duration);
-    let lines = changes.into_iter();
-    let text: String = lines.map(|line| format!("{interface}: {line}\n")).collect();
-    outcome(unchanged || partly, &text);
+    let extent = match lasts {
+        _ if unchanged => Extent::Nothing,
+        // With `--strict`, a part that is missing fails a dry run too.
+        Lasts::DryRun if partly => Extent::Nothing,
+        Lasts::DryRun => Extent::DryRun,
+        _ if partly => Extent::Part,
+        _ => Extent::All,
+    };
+    outcome(interface, extent, &changes.join("\n"));
     let limits = changed.new.limits.iter();
     let limits = limits.filter(|limit| !changed.old.limits.contains(limit));
     warn_of_small_bursts(interface, limits);

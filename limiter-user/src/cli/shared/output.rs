@@ -7,11 +7,13 @@ use std::{
 };
 
 use limiter_config::escape;
+use serde::Serialize;
 
 use super::{
     at_once::{self, Text},
-    descriptors, progress, secrets,
+    descriptors, gathered, progress, secrets,
 };
+use crate::observe::{Changed, Interface, WithWarnings};
 
 /// A command line that is well-formed, but contradicts itself.
 #[derive(Debug, thiserror::Error)]
@@ -43,13 +45,79 @@ pub fn is_strict() -> bool {
     STRICT.load(Ordering::Relaxed)
 }
 
-/// Prints the result of a change. If it changed nothing, `--strict` makes this a failure, on standard error.
-pub fn outcome(unchanged: bool, text: &str) {
-    if unchanged && is_strict() {
+/// The part of what was asked for that a command has changed on an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// All of it.
+    All,
+    /// Some of it; the rest was there already.
+    Part,
+    /// None of it, because of `--dry-run`.
+    DryRun,
+    /// None of it, because there was nothing to change.
+    Nothing,
+}
+
+impl Extent {
+    /// The extent of a change that is made as a whole, unless there is nothing to change.
+    pub fn of(unchanged: bool) -> Self {
+        match unchanged {
+            true => Self::Nothing,
+            false => Self::All,
+        }
+    }
+}
+
+/// Prints the result of a change of `name`, an interface or a feed, in these lines. If there was nothing to change,
+/// `--strict` makes this a failure, on standard error.
+pub fn outcome(name: &str, extent: Extent, lines: &str) {
+    let is_failure = is_strict() && matches!(extent, Extent::Part | Extent::Nothing);
+    let named = || lines.lines().map(|line| format!("{name}: {line}"));
+    if is_failure {
         exit_with(1);
-        text.lines().for_each(note);
+        named().for_each(|line| warn(&line));
+    }
+    if gathered::gathers_changes() {
+        keep_result(name, extent, lines, None);
+    } else if !is_failure {
+        report(&named().map(|line| line + "\n").collect::<String>());
+    }
+}
+
+/// Prints that there was nothing to change on any interface. With `--strict`, this is a failure.
+pub fn nothing_to_change(text: &str) {
+    if is_strict() {
+        exit_with(1);
+        warn(text);
+    } else if !gathered::gathers_changes() {
+        report(&format!("{text}\n"));
+    }
+}
+
+/// Prints an attachment that was made, as `text`, or with `--json` as `status`.
+pub fn attached(status: Interface, text: &str, notes: &str) {
+    if gathered::gathers_changes() {
+        let name = status.name.clone();
+        keep_result(
+            &name,
+            Extent::All,
+            &format!("attached\n{notes}"),
+            Some(status),
+        );
     } else {
         report(text);
+    }
+}
+
+fn keep_result(name: &str, extent: Extent, lines: &str, status: Option<Interface>) {
+    let changed = Changed {
+        name: name.to_owned(),
+        changed: matches!(extent, Extent::All | Extent::Part),
+        lines: lines.lines().map(str::to_owned).collect(),
+        status,
+    };
+    if let Err(result) = at_once::keep(Text::Result(Box::new(changed))) {
+        let _ = put(result);
     }
 }
 
@@ -77,25 +145,39 @@ fn put_plain(text: Text) -> io::Result<()> {
         Text::Answer(text) => put_out(&text),
         Text::Report(text) => {
             let printed = put_out(&escape(&text, |c| c == '\n'));
-            // The reader of a closed pipe had read enough.
-            if let Err(error) = printed
-                && error.kind() != ErrorKind::BrokenPipe
-            {
-                exit_with(1);
-                let lines = text.lines().map(noted);
-                let why = format!("{error}; the change is in force: `limiter status` shows it");
-                for line in lines.chain([noted(&why)]) {
-                    let _ = put_plain(line);
-                }
-            }
+            in_force(printed, &text);
             Ok(())
         }
-        Text::Note(line) => {
-            // If standard error is closed, the note is lost.
-            let _ = io::stderr().write_all(line.as_bytes());
+        Text::Result(changed) => {
+            gathered::add(*changed);
+            Ok(())
+        }
+        Text::Note(text) => {
+            gathered::add_note(&text);
+            put_note(&text);
             Ok(())
         }
     }
+}
+
+/// Reports that the result of a change could not be printed.
+fn in_force(printed: io::Result<()>, text: &str) {
+    // The reader of a closed pipe had read enough.
+    if let Err(error) = printed
+        && error.kind() != ErrorKind::BrokenPipe
+    {
+        exit_with(1);
+        text.lines().for_each(note);
+        note(&format!(
+            "{error}; the change is in force: `limiter status` shows it"
+        ));
+    }
+}
+
+/// Prints a line on standard error. If that is closed, the line is lost.
+fn put_note(text: &str) {
+    let line = format!("limiter: {}\n", escape(text, |_| false));
+    let _ = io::stderr().write_all(line.as_bytes());
 }
 
 /// The exit status of a command that completed.
@@ -124,16 +206,41 @@ fn put_out(text: &str) -> io::Result<()> {
     })
 }
 
-/// Prints the answer to a question: JSON for programs, or text.
+/// Prints one of many answers: JSON for programs, on one line, or text.
 pub fn answer(
     json: bool,
-    value: &impl serde::Serialize,
+    value: &impl Serialize,
     text: impl FnOnce() -> String,
 ) -> anyhow::Result<()> {
     if json {
         return Ok(write(&(serde_json::to_string(value)? + "\n"))?);
     }
     Ok(print(&text())?)
+}
+
+/// Prints the whole answer to a question: JSON for programs, with the notes up to now, or text.
+pub fn document(
+    json: bool,
+    document: &impl Serialize,
+    text: impl FnOnce() -> String,
+) -> anyhow::Result<()> {
+    let warnings = match json {
+        true => [gathered::notes(), at_once::notes()].concat(),
+        false => Vec::new(),
+    };
+    let document = WithWarnings { document, warnings };
+    answer(json, &document, text)
+}
+
+/// Prints the document of a change, with its error, if `--json` asked for one.
+pub fn finish(result: &anyhow::Result<()>) {
+    if let Err(error) = result {
+        gathered::add_error(secrets::hide(&one_line(error)));
+    }
+    if let Some(changes) = gathered::finish() {
+        let text = serde_json::to_string(&changes).unwrap_or_default() + "\n";
+        in_force(put_out(&text), &text);
+    }
 }
 
 /// The columns of the terminal that standard output is; none if it is none.
@@ -145,24 +252,33 @@ pub fn terminal_width() -> Option<usize> {
 
 /// Prints a note for the user on standard error, on one line. Secrets in URLs are hidden.
 pub fn note(text: &str) {
-    if let Err(note) = at_once::keep(noted(text)) {
+    if let Err(note) = at_once::keep(Text::Note(noted(text))) {
         let _ = put(note);
     }
 }
 
 /// Prints a note now, although other interfaces come first: it must be read before the change.
 pub fn warn(text: &str) {
-    let _ = put(noted(text));
+    let _ = put(Text::Note(noted(text)));
 }
 
-fn noted(text: &str) -> Text {
-    let mut text = escape(&secrets::hide(text), |_| false);
-    if let Some(advice) = descriptors::advice(&text)
-        && !text.contains(advice)
-    {
-        text = format!("{text}; {advice}");
+/// Prints the error of one of several interfaces, on one line.
+pub fn note_error(error: &anyhow::Error) {
+    let text = noted(&one_line(error));
+    put_note(&text);
+    gathered::add_error(text);
+}
+
+fn noted(text: &str) -> String {
+    let text = secrets::hide(text);
+    match descriptors::advice(&text) {
+        Some(advice) if !text.contains(advice) => format!("{text}; {advice}"),
+        _ => text,
     }
-    Text::Note(format!("limiter: {text}\n"))
+}
+
+fn one_line(error: &anyhow::Error) -> String {
+    format!("{error}").replace('\n', " ")
 }
 
 /// Prints the error, in one line, and returns the exit status. A closed pipe is no failure: its reader had read
@@ -172,8 +288,7 @@ pub fn failure(error: &anyhow::Error) -> ExitCode {
     if pipe.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe) {
         return ExitCode::SUCCESS;
     }
-    let line = format!("{error}").replace('\n', " ");
-    note(&line);
+    put_note(&noted(&one_line(error)));
     ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
 }
 

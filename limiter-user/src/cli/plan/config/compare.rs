@@ -7,8 +7,8 @@ use limiter_kernel::Attachment;
 
 use super::save::named_or_last;
 use crate::{
-    cli::shared::{answer, file::read, input::shown},
-    observe::Changes,
+    cli::shared::{document, file::read, input::shown},
+    observe::Difference,
     show,
 };
 
@@ -22,10 +22,10 @@ pub async fn compare(interface: &str, path: Option<&Path>, json: bool) -> anyhow
         // As `reload`: a file without a mode keeps that of the attachment.
         new.mode = own.mode;
     }
-    let changes = Changes {
+    let changes = Difference {
         interface: interface.to_owned(),
         file: shown(&path),
         changes: difference(&own, &new, attachment.record.frame_max),
     };
-    answer(json, &changes, || show::changes::lines(&changes))
+    document(json, &changes, || show::comparison::lines(&changes))
 }

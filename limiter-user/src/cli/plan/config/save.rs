@@ -11,7 +11,7 @@ use limiter_config::{
 use limiter_kernel::Attachment;
 
 use crate::{
-    cli::shared::{file::refused, input::is_input, note, outcome, record, report},
+    cli::shared::{Extent, file::refused, input::is_input, note, outcome, record},
     files::{NotWritten, UserFile, create_whole},
 };
 
@@ -39,14 +39,18 @@ pub async fn save(interface: &str, path: Option<&Path>) -> anyhow::Result<()> {
         None => {
             create_whole(&path, &file::show(&[interface.to_owned()], &own)).map_err(failed)?;
             record(interface, "save", &[format!("{shown}, a new file")]);
-            report(&format!("{interface}: saved in {shown}, a new file\n"));
+            outcome(
+                interface,
+                Extent::All,
+                &format!("saved in {shown}, a new file"),
+            );
         }
         Some(old) => {
             let before = settings_of(&old)?;
             let changes = difference(&before, &own, attachment.record.frame_max);
             if before == own {
-                let text = format!("{interface}: unchanged: {shown} has the settings in force\n");
-                outcome(true, &text);
+                let text = format!("unchanged: {shown} has the settings in force");
+                outcome(interface, Extent::Nothing, &text);
             } else {
                 old.replace(&in_force(interface, &old, &before, &own)?, false)
                     .map_err(|error| match error {
@@ -56,9 +60,9 @@ pub async fn save(interface: &str, path: Option<&Path>) -> anyhow::Result<()> {
                         ),
                     })?;
                 record(interface, "save", &[shown.to_string()]);
-                let lines = changes.iter();
-                let lines: String = lines.map(|line| format!("{interface}: {line}\n")).collect();
-                report(&format!("{lines}{interface}: saved in {shown}\n"));
+                let saved = format!("saved in {shown}");
+                let lines: Vec<_> = changes.into_iter().chain([saved]).collect();
+                outcome(interface, Extent::All, &lines.join("\n"));
             }
         }
     }

@@ -5,7 +5,7 @@ use serde::Serialize;
 /// The changes that a reload of a file would make.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Changes {
+pub struct Difference {
     /// Name of the interface.
     pub interface: String,
     /// Path of the file.

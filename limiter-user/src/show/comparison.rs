@@ -1,14 +1,14 @@
 //! `config diff` as text.
 
-use crate::observe::Changes;
+use crate::observe::Difference;
 
 /// A line for each change, or one that says that there is none.
-pub fn lines(changes: &Changes) -> String {
-    let Changes {
+pub fn lines(difference: &Difference) -> String {
+    let Difference {
         interface,
         file,
         changes,
-    } = changes;
+    } = difference;
     if changes.is_empty() {
         return format!("{interface}: no difference: {file} has the settings in force\n");
     }
