@@ -24,3 +24,4 @@ pub mod plan;
 mod protected;
 pub mod sandbox;
 pub mod show;
+pub mod viewer;

@@ -63,6 +63,7 @@ mod plan {
 }
 mod shared {
     pub mod at_once;
+    pub mod by_exporter;
     pub mod captured;
     pub mod descriptors;
     pub mod file;
@@ -79,6 +80,7 @@ mod shared {
     pub mod ssh;
     pub mod values;
 
+    pub use by_exporter::by_exporter;
     pub use captured::note_capture;
     pub use file::{
         as_json, read_for, refuse_warnings, warn_of_changed_meaning, warn_of_full_tables,

@@ -8,7 +8,10 @@ use std::{
 
 use serde::{Serialize, Serializer};
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::{
+        mpsc,
+        oneshot::{self, error::RecvError},
+    },
     task::JoinHandle,
     time::{MissedTickBehavior, interval},
 };
@@ -16,7 +19,7 @@ use tokio::{
 use super::history::{History, STEP};
 use crate::{
     helper::{Channel, Question},
-    observe::{Counted, Snapshot},
+    observe::{Counted, Snapshot, request::Answer},
 };
 
 /// Time for which a reading is reused.
@@ -44,6 +47,13 @@ fn milliseconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, 
 /// A reading, or the reason why there is none.
 pub type Latest = Result<Arc<Reading>, String>;
 
+/// A request to the task that talks to the helper process.
+#[derive(Debug)]
+enum Request {
+    Latest(oneshot::Sender<Latest>),
+    Ask(Question, oneshot::Sender<Result<Answer, String>>),
+}
+
 /// The helper process is gone, or violates the protocol.
 #[derive(Debug, thiserror::Error)]
 #[error("the helper process has ended ({0}): start limiter again; `dmesg` may say why")]
@@ -52,7 +62,7 @@ pub struct Lost(#[from] io::Error);
 /// Readings that are shared: all requests during a reading, and for one second after it, get the same one.
 #[derive(Clone, Debug)]
 pub struct Collection {
-    requests: mpsc::Sender<oneshot::Sender<Latest>>,
+    requests: mpsc::Sender<Request>,
     history: Arc<Mutex<History>>,
 }
 
@@ -80,16 +90,26 @@ impl Collection {
     pub async fn latest(&self) -> Latest {
         let (answer, latest) = oneshot::channel();
         // If the helper is gone, both fail, and the exporter ends.
-        let _ = self.requests.send(answer).await;
-        let lost = |_| "the helper process has ended".to_owned();
+        let _ = self.requests.send(Request::Latest(answer)).await;
         latest.await.map_err(lost)?
     }
+
+    /// The helper's answer to a question.
+    pub async fn ask(&self, question: Question) -> Result<Answer, String> {
+        let (answer, comes) = oneshot::channel();
+        let _ = self.requests.send(Request::Ask(question, answer)).await;
+        comes.await.map_err(lost)?
+    }
+}
+
+fn lost(_: RecvError) -> String {
+    "the helper process has ended".to_owned()
 }
 
 /// Answers requests until the helper process is gone. A client that disconnects does not end the reading for others.
 async fn attend(
     mut helper: Channel,
-    mut requests: mpsc::Receiver<oneshot::Sender<Latest>>,
+    mut requests: mpsc::Receiver<Request>,
     history: Option<Arc<Mutex<History>>>,
 ) -> Lost {
     let begun = Instant::now();
@@ -106,6 +126,17 @@ async fn attend(
                 continue;
             }
             end = helper.ended() => return end.into(),
+        };
+        let request = match request {
+            Request::Latest(request) => request,
+            Request::Ask(question, answer) => {
+                match helper.ask(&question).await {
+                    // A client that is gone needs no answer.
+                    Ok(answered) => _ = answer.send(answered),
+                    Err(error) => return error.into(),
+                }
+                continue;
+            }
         };
         let fresh = |reading: &Arc<Reading>| begun.elapsed().saturating_sub(reading.at) < FRESH;
         let latest = match last.take().filter(fresh) {

@@ -2,6 +2,7 @@
 //!
 //! `server` accepts and limits connections. `http` answers from a reading of `collection` that is at most one second
 //! old. `history` has the rates of the last two hours. `exposition` writes the `metrics` for Prometheus, by their `samples`. `label` reads a label that users add.
+//! `socket` answers commands of users without privileges.
 
 mod collection;
 mod exposition;
@@ -11,6 +12,7 @@ mod label;
 mod metrics;
 mod samples;
 mod server;
+mod socket;
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
@@ -19,6 +21,7 @@ pub use exposition::Format;
 pub use http::{Served, is_local};
 pub use label::label;
 pub use server::Server;
+pub use socket::Socket;
 
 /// Default address. Prometheus allocates the ports below 10,000 to its list of exporters.
 pub const LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 10_546));

@@ -25,6 +25,20 @@ impl Channel {
         Ok(Self(Framed::new(UnixStream::from_std(socket)?, codec)))
     }
 
+    /// Creates a channel to a client that is not trusted: its messages have at most `most` bytes.
+    pub fn limited(socket: UnixStream, most: usize) -> Self {
+        let mut codec = LengthDelimitedCodec::new();
+        codec.set_max_frame_length(most);
+        Self(Framed::new(socket, codec))
+    }
+
+    /// Sends a message to a client with a [limited](Self::limited) channel, which does not limit this one.
+    /// Fails if the client is gone.
+    pub async fn send_any(&mut self, message: &impl Serialize) -> io::Result<()> {
+        self.0.codec_mut().set_max_frame_length(MESSAGE_MAX);
+        self.send(message).await
+    }
+
     /// Asks, and waits for the answer.
     /// Fails if the other process does not answer.
     pub async fn ask<A: DeserializeOwned>(&mut self, question: &impl Serialize) -> io::Result<A> {

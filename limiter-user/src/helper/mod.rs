@@ -29,7 +29,10 @@ use limiter_feed::Dial;
 use limiter_kernel::sys::bpf;
 use serde::{Deserialize, Serialize};
 
-use crate::sandbox;
+use crate::{
+    observe::request::{AboutBans, AboutSource},
+    sandbox,
+};
 
 pub use channel::Channel;
 pub use deed::{Deed, Done, Verb};
@@ -47,6 +50,10 @@ pub enum Question {
     Snapshot,
     /// The counters of all attachments alone: [`crate::observe::Counted`].
     Counts,
+    /// Everything about a source: [`crate::observe::request::Answer`].
+    Check(AboutSource),
+    /// The bans of all origins on an interface: [`crate::observe::request::Answer`].
+    AllBans(AboutBans),
     /// The bans in force on these interfaces, of the origin that the helper was started for.
     Bans(Vec<String>),
     /// A change of these bans on an interface.

@@ -70,7 +70,7 @@ pub struct HeldSource {
 }
 
 /// The order of the bans in `bans`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub enum BanOrder {
     /// By prefix.
     #[default]

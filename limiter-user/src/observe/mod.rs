@@ -21,6 +21,7 @@ pub mod query;
 pub mod rates;
 pub mod reader;
 pub mod reasons;
+pub mod request;
 pub mod sample;
 pub mod senders;
 pub mod settings;

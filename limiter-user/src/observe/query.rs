@@ -9,11 +9,12 @@ use limiter_config::{
     names::direction_of,
 };
 use limiter_kernel::program::Tables;
+use serde::{Deserialize, Serialize};
 
 // The packets whose buckets are asked for, and the options for them. No doc comment: clap would make it the help of the
 // verb.
 #[expect(missing_docs, reason = "see above")]
-#[derive(Clone, Copy, Debug, Args)]
+#[derive(Clone, Copy, Debug, Args, Serialize, Deserialize)]
 pub struct Query {
     /// The source.
     #[arg(skip = Ipv4Addr::UNSPECIFIED)]

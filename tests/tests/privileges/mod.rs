@@ -5,3 +5,4 @@ mod local_users;
 mod modes;
 mod sandbox;
 mod unprivileged;
+mod viewers;

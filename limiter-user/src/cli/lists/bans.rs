@@ -1,10 +1,14 @@
 use clap::Args;
+use limiter_config::names;
 use limiter_kernel::{Attachment, program::bans::origin};
 
 use crate::{
-    cli::shared::{ForPrograms, document, each, interface, is_all, print},
-    observe::{self, BanOrder},
-    show,
+    cli::shared::{ForPrograms, by_exporter, document, each, interface, is_all, print},
+    observe::{
+        self, BanOrder,
+        request::{AboutBans, Answer, BANS_MAX, Request},
+    },
+    show, viewer,
 };
 
 /// List the bans, and the sources that limits hold
@@ -30,6 +34,18 @@ pub struct Bans {
 
 pub async fn run(arguments: Bans) -> anyhow::Result<()> {
     arguments.programs.answer();
+    if let Some(viewer) = viewer::needed() {
+        let request = |interface: String| {
+            Request::Bans(AboutBans {
+                interface,
+                origin: arguments.origin.clone(),
+                order: arguments.sort,
+                most: arguments.count.unwrap_or(BANS_MAX),
+            })
+        };
+        let names = &arguments.interfaces;
+        return by_exporter(&viewer, names, arguments.programs.json, request).await;
+    }
     // As `status` answers: no attachment is a state, and no failure.
     if is_all(&arguments.interfaces) && is_none_attached().await? {
         if !arguments.programs.json {
@@ -38,16 +54,41 @@ pub async fn run(arguments: Bans) -> anyhow::Result<()> {
         return Ok(());
     }
     let list = async |interface: &str| {
-        let mut bans = observe::Bans::new(&Attachment::open(interface).await?)?;
-        match &arguments.origin {
-            Some(name) => bans.keep_origin(&origin(name)),
-            None => bans.leave_marks_out(),
-        }
-        bans.sort(arguments.sort);
-        bans.keep_first(arguments.count.unwrap_or(usize::MAX));
+        let most = arguments.count.unwrap_or(usize::MAX);
+        let origin = arguments.origin.as_deref();
+        let bans = read(interface, origin, arguments.sort, most).await?;
         document(arguments.programs.json, &bans, || show::bans::bans(&bans))
     };
     each(&arguments.interfaces, list).await
+}
+
+async fn read(
+    interface: &str,
+    name: Option<&str>,
+    order: BanOrder,
+    most: usize,
+) -> limiter_kernel::Result<observe::Bans> {
+    let mut bans = observe::Bans::new(&Attachment::open(interface).await?)?;
+    match name {
+        Some(name) => bans.keep_origin(&origin(name)),
+        None => bans.leave_marks_out(),
+    }
+    bans.sort(order);
+    bans.keep_first(most);
+    Ok(bans)
+}
+
+/// The answer to a user without privileges.
+pub async fn answer(about: &AboutBans) -> Result<Answer, String> {
+    let interface = names::interface(&about.interface).map_err(|error| error.to_string())?;
+    let most = about.most.min(BANS_MAX);
+    let bans = read(&interface, about.origin.as_deref(), about.order, most).await;
+    let mut bans = bans.map_err(|error| error.to_string())?;
+    bans.held.truncate(BANS_MAX);
+    Ok(Answer {
+        document: serde_json::to_value(&bans).map_err(|error| error.to_string())?,
+        text: show::bans::bans(&bans),
+    })
 }
 
 /// Returns true if there is no attachment, not even one in trouble.

@@ -4,15 +4,19 @@ use std::{
 };
 
 use clap::Args;
-use limiter_config::{Direction, Parts, matches::TcpFlags};
+use limiter_config::{Direction, Parts, matches::TcpFlags, names};
 use limiter_kernel::Attachment;
 
 use crate::{
     ask,
-    cli::shared::{ForPrograms, OnOne, address, document, each, note},
-    observe::{self, OnList, Query, source},
+    cli::shared::{ForPrograms, OnOne, address, by_exporter, document, each, note},
+    observe::{
+        self, OnList, Query,
+        request::{AboutSource, Answer, Request},
+        source,
+    },
     plan::explain::{Packet, explain},
-    show,
+    show, viewer,
 };
 
 /// Explain one source, or one packet: lists, limits, tokens, verdict
@@ -38,13 +42,20 @@ pub struct Check {
 pub async fn run(arguments: Check) -> anyhow::Result<()> {
     arguments.programs.answer();
     let query = arguments.query.from(arguments.address)?;
+    if let Some(viewer) = viewer::needed() {
+        let request = |interface: String| {
+            Request::Check(AboutSource {
+                interface,
+                query,
+                flags: arguments.flags,
+            })
+        };
+        let names = &arguments.on.interfaces;
+        return by_exporter(&viewer, names, arguments.programs.json, request).await;
+    }
     let check = async |interface: &str| {
         let query = query.under(interface);
-        let packet = query.protocol.map(|protocol| Packet {
-            query,
-            protocol,
-            flags: arguments.flags,
-        });
+        let packet = packet(query, arguments.flags);
         check_on(interface, &query, packet, arguments.programs.json).await
     };
     each(&arguments.on.interfaces, check).await
@@ -57,14 +68,50 @@ async fn check_on(
     json: bool,
 ) -> anyhow::Result<()> {
     let attachment = Attachment::open(interface).await?;
-    let mut check = observe::check::check(&attachment, query)?;
-    if packet.is_none() {
+    let mut check = checked(&attachment, query, packet)?;
+    if check.packet.is_none() {
         note_unused(query, &attachment);
     }
-    let explained = packet.map(|packet| explain(&attachment, &packet));
-    check.packet = explained.transpose()?;
     add_hosts(&mut check).await;
     document(json, &check, || show::check::check(&check))
+}
+
+fn checked(
+    attachment: &Attachment,
+    query: &Query,
+    packet: Option<Packet>,
+) -> anyhow::Result<source::Check> {
+    let mut check = observe::check::check(attachment, query)?;
+    let explained = packet.map(|packet| explain(attachment, &packet));
+    check.packet = explained.transpose()?;
+    Ok(check)
+}
+
+/// The answer to a user without privileges. It does not wait for a fleet's agent.
+pub async fn answer(about: &AboutSource) -> Result<Answer, String> {
+    let text = |error: anyhow::Error| error.to_string();
+    let AboutSource {
+        interface, flags, ..
+    } = about;
+    let interface = names::interface(interface).map_err(|error| error.to_string())?;
+    let query = about.query.under(&interface);
+    let packet = packet(query, *flags);
+    let attachment = Attachment::open(&interface).await;
+    let attachment = attachment.map_err(|error| error.to_string())?;
+    let check = checked(&attachment, &query, packet).map_err(text)?;
+    Ok(Answer {
+        document: serde_json::to_value(&check).map_err(|error| error.to_string())?,
+        text: show::check::check(&check),
+    })
+}
+
+/// The packet to explain, if the options describe one.
+fn packet(query: Query, flags: Option<TcpFlags>) -> Option<Packet> {
+    query.protocol.map(|protocol| Packet {
+        query,
+        protocol,
+        flags,
+    })
 }
 
 /// Says which options change nothing: without --protocol, ports and the destination only select buckets.

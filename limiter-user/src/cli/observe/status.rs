@@ -15,6 +15,7 @@ use crate::{
     },
     observe::{self, Interface, collect, feeds, rates},
     show,
+    viewer::{self, INTERVAL_MIN, Viewer},
 };
 
 /// Show each attachment, its limits and its counters
@@ -75,6 +76,9 @@ impl Status {
 
 pub async fn run(arguments: Status) -> anyhow::Result<()> {
     arguments.programs.answer();
+    if let Some(viewer) = viewer::needed() {
+        return by_socket(&arguments, &viewer).await;
+    }
     let earlier = match arguments.interval() {
         Some(interval) => arguments.earlier(interval).await?,
         None => Vec::new(),
@@ -98,10 +102,43 @@ pub async fn run(arguments: Status) -> anyhow::Result<()> {
         |error: &&Error| !(arguments.is_of_all() && matches!(error, Error::TrialOver(..)));
     match errors.iter().filter(is_failure).count() {
         0 => Ok(()),
-        count => Err(anyhow::anyhow!(
-            "{count} of the attachments cannot be shown: see the errors above"
-        )),
+        count => Err(not_shown(count)),
     }
+}
+
+/// Shows what the exporter answers.
+async fn by_socket(arguments: &Status, viewer: &Viewer) -> anyhow::Result<()> {
+    let names = match arguments.is_of_all() {
+        true => Vec::new(),
+        false => unique(&arguments.interfaces),
+    };
+    let mut earlier = Vec::new();
+    if let Some(interval) = arguments.interval() {
+        let (snapshot, _) = viewer.snapshot(&names).await?;
+        let interfaces = snapshot.status.interfaces.into_iter();
+        earlier.extend(interfaces.map(|interface| (interface, Instant::now())));
+        sleep(interval.max(INTERVAL_MIN)).await;
+    }
+    let (mut snapshot, errors) = viewer.snapshot(&names).await?;
+    let interfaces = snapshot.status.interfaces.into_iter();
+    snapshot.status.interfaces = interfaces
+        .map(|interface| with_rates(interface, &earlier))
+        .collect();
+    if let ([error], 1) = (&errors[..], names.len()) {
+        anyhow::bail!("{error}");
+    }
+    errors.iter().for_each(|error| note(&error.to_string()));
+    let status = snapshot.status;
+    let text = || show::status::status(&status, terminal_width());
+    document(arguments.programs.json, &status, text)?;
+    match errors.len() {
+        0 => Ok(()),
+        count => Err(not_shown(count)),
+    }
+}
+
+fn not_shown(count: usize) -> anyhow::Error {
+    anyhow::anyhow!("{count} of the attachments cannot be shown: see the errors above")
 }
 
 fn with_rates(mut interface: Interface, earlier: &[(Interface, Instant)]) -> Interface {

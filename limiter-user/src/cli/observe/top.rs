@@ -1,3 +1,4 @@
+mod by_exporter;
 mod keys;
 mod live;
 mod look;
@@ -16,6 +17,7 @@ use crate::{
     observe::sample::Gauge,
     sandbox,
     show::top,
+    viewer,
 };
 
 const PRINTED: usize = 20;
@@ -56,6 +58,9 @@ pub struct Top {
 pub async fn run(arguments: Top) -> anyhow::Result<()> {
     if !arguments.once && !arguments.json {
         live::check_terminal(&arguments.interfaces)?;
+    }
+    if let Some(viewer) = viewer::needed() {
+        return by_exporter::run(&arguments, &viewer).await;
     }
     let interfaces = named(&arguments.interfaces).await?;
     let most = arguments.most.map_or(PRINTED, NonZeroUsize::get);

@@ -7,6 +7,7 @@ use limiter_kernel::Error;
 
 use crate::{
     chronicle::Floods,
+    cli::{lists::bans, observe::check},
     feed::Bans,
     helper::{Question, VERB, attend},
     observe::{Counted, Snapshot},
@@ -29,7 +30,7 @@ pub fn origin(line: impl Iterator<Item = OsString>) -> Option<(String, Option<Pa
 /// Answers questions until there is no one to ask.
 pub async fn run((origin, socket): (String, Option<PathBuf>)) -> anyhow::Result<()> {
     let mut channel = attend(socket)?;
-    let mut bans = Bans::of(&origin);
+    let mut own_bans = Bans::of(&origin);
     let (mut floods, mut is_first) = (Floods::default(), true);
     while let Some(question) = channel.receive().await? {
         let is_first = std::mem::replace(&mut is_first, false);
@@ -58,16 +59,18 @@ pub async fn run((origin, socket): (String, Option<PathBuf>)) -> anyhow::Result<
             Question::Floods(drops, window) if is_first => {
                 floods = Floods::of_notify(drops, Duration::from_millis(window));
             }
+            Question::Check(about) => channel.send(&check::answer(&about).await).await?,
+            Question::AllBans(about) => channel.send(&bans::answer(&about).await).await?,
             // A process without an origin is told nothing, and ends.
             _ if origin.is_empty() => break,
             Question::Floods(..) => break,
-            Question::Bans(interfaces) => channel.send(&bans.own(interfaces).await).await?,
+            Question::Bans(interfaces) => channel.send(&own_bans.own(interfaces).await).await?,
             Question::Change(interface, edit) => {
-                let changed = bans.change(&interface, edit).await;
+                let changed = own_bans.change(&interface, edit).await;
                 channel.send(&changed.map_err(text)).await?;
             }
             Question::Forget => {
-                bans.forget();
+                own_bans.forget();
                 channel.send(&Ok::<_, String>(())).await?;
             }
         }
