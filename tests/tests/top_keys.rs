@@ -1,14 +1,16 @@
 //! Each key of `limiter top` does on a real terminal what its help says.
 
-use std::time::Duration;
+use std::{fs, path::Path, time::Duration};
 
 use limiter_tests::{
     eventually,
+    files::{Folder, at_driver},
     hosts::Hosts,
     need_kernel, need_program, number,
     screen::Screen,
-    traffic::{Flood, udp},
+    traffic::{Flood, Traffic, udp},
 };
+use serde_json::json;
 
 /// Two hosts. Forty sources send to the server, which passes 5 packets per second of each. The view is open.
 fn opened() -> (Hosts, Flood, Screen) {
@@ -194,11 +196,89 @@ fn other_keys_pause_explain_unfold_and_redraw() {
     screen.wait_for("LIMITS idle: quiet 7/m");
     press(&screen, "l", "quiet  7/m");
     screen.wait("it has a row", |screen| !screen.text().contains("idle:"));
+    list_of_limits_scrolls(&hosts, &screen);
     let before = screen.lines();
     screen.press("C-l");
     screen.wait("the screen is drawn anew", |screen| {
         screen.lines().len() == before.len() && screen.text().contains("SOURCES")
     });
+}
+
+/// Thirty limits do not fit. The list shows all of them, by keys.
+fn list_of_limits_scrolls(hosts: &Hosts, screen: &Screen) {
+    let limit = |number: usize| {
+        format!(
+            "[[limit]]\nname = \"limit{number}\"\nrate = \"5/s\"\nmatch = {{ destination_port = {number} }}\n"
+        )
+    };
+    let limits: String = (1..=30).map(limit).collect();
+    let folder = Folder::new();
+    let file = folder.write("limits.toml", at_driver(limits));
+    let reload = ["reload", "eth0", "--config", &file];
+    hosts.limiter(&reload).expect(0);
+    screen.wait_for("more: L lists all");
+    press(screen, "L", "of 30; any key but arrows");
+    let first = |screen: &Screen, name: &str| {
+        let text = screen.text();
+        text.contains(&format!("{name} "))
+    };
+    assert!(first(screen, "limit1"), "{}", screen.text());
+    assert!(!first(screen, "limit30"), "{}", screen.text());
+    for (key, shown, hidden) in [
+        ("End", "limit30", "limit1"),
+        ("Home", "limit1", "limit30"),
+        ("Down", "limit2", "limit1"),
+        ("Up", "limit1", "limit30"),
+        ("PageDown", "limit30", "limit1"),
+        ("PageUp", "limit1", "limit30"),
+    ] {
+        screen.press(key);
+        screen.wait(key, |screen| first(screen, shown) && !first(screen, hidden));
+    }
+    press(screen, "x", "SOURCES");
+}
+
+#[test]
+fn sources_have_their_countries_and_networks() {
+    need_kernel!();
+    need_program!("tmux");
+    let (hosts, folder) = (Hosts::new(), Folder::new());
+    let databases = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/places");
+    for name in ["country.mmdb", "asn.mmdb"] {
+        folder.write(name, fs::read(databases.join(name)).unwrap());
+    }
+    let text = "[lists]\nabroad = { geoip = [\"CN\"], database = \"country.mmdb\" }\n\
+                partners = { asn = 64500, database = \"asn.mmdb\" }\n\
+                [[limit]]\nname = \"one\"\nrate = \"1/h\"\nburst = 1\n";
+    let file = folder.write("limiter.toml", at_driver(text));
+    let attach = ["attach", "eth0", "--config", &file];
+    hosts.limiter(&attach).expect(0);
+    let traffic = Traffic::new(&hosts);
+    for source in ["192.0.2.7", "198.51.100.7", "203.0.113.7"] {
+        traffic.passed(source, 2);
+    }
+    let top = hosts.json("top eth0 --once --interval 100ms --json");
+    let sources = top["sources"].as_array().unwrap().iter();
+    let places: Vec<_> = sources
+        .map(|source| ["source", "country", "autonomous_system"].map(|key| source[key].clone()))
+        .collect();
+    let expected = json!([
+        ["192.0.2.7", "CN", null],
+        ["198.51.100.7", "FR", null],
+        ["203.0.113.7", null, 64500],
+    ]);
+    assert_eq!(json!(places), expected);
+    let screen = Screen::open(&hosts.server, (80, 24));
+    open(&screen, "");
+    screen.wait_for("192.0.2.7 CN");
+    screen.wait_for("203.0.113.7 AS64500");
+    screen.press("q");
+    // Without a database, the view says so, and goes on.
+    fs::remove_file(folder.path("asn.mmdb")).unwrap();
+    let without = hosts.limiter("top eth0 --once --interval 100ms");
+    without.expect(0);
+    assert!(without.stdout.contains("192.0.2.7 CN"), "{without:#?}");
+    assert!(without.stderr.contains("asn.mmdb"), "{without:#?}");
 }
 
 #[test]

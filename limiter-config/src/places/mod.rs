@@ -1,6 +1,9 @@
 //! The prefixes of countries and autonomous systems, from a database in MaxMind's format.
 
+mod lookup;
 mod record;
+
+pub use lookup::{Place, Places, named};
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -100,21 +103,7 @@ pub fn prefixes(
     systems: &[System],
 ) -> Result<Prefixes, String> {
     let shown = path.display();
-    let bytes = files::read(path, LONGEST).map_err(|error| {
-        format!("{shown} cannot be read ({error}): check the path and its permissions")
-    })?;
-    if bytes.starts_with(&PACKED) {
-        return Err(format!(
-            "{shown} is packed by gzip: unpack it, as by `gunzip` or `tar xzf`"
-        ));
-    }
-    let reader = Reader::from_source(&*bytes).map_err(|error| {
-        let why = no_database(&bytes);
-        let why = why.unwrap_or_else(|| {
-            format!("not a database of MaxMind's format ({error}): get it again, as a file of the type .mmdb")
-        });
-        format!("{shown} is {why}")
-    })?;
+    let reader = database(path)?;
     let damaged = |error: MaxMindDbError| format!("{shown} is damaged ({error}): get it again");
     bounded(&reader).map_err(damaged)?;
     let mut search = Search::new(countries, systems);
@@ -151,7 +140,30 @@ fn no_database(bytes: &[u8]) -> Option<String> {
 }
 
 /// A database in memory.
-type Database<'d> = Reader<&'d [u8]>;
+type Database = Reader<Vec<u8>>;
+
+/// Reads a database into memory.
+fn database(path: &Path) -> Result<Database, String> {
+    let shown = path.display();
+    let bytes = files::read(path, LONGEST).map_err(|error| {
+        format!("{shown} cannot be read ({error}): check the path and its permissions")
+    })?;
+    if bytes.starts_with(&PACKED) {
+        return Err(format!(
+            "{shown} is packed by gzip: unpack it, as by `gunzip` or `tar xzf`"
+        ));
+    }
+    let wrong = |bytes: &[u8], error: MaxMindDbError| {
+        let why = no_database(bytes).unwrap_or_else(|| {
+            format!("not a database of MaxMind's format ({error}): get it again, as a file of the type .mmdb")
+        });
+        format!("{shown} is {why}")
+    };
+    if let Err(error) = Reader::from_source(&*bytes) {
+        return Err(wrong(&bytes, error));
+    }
+    Reader::from_source(bytes).map_err(|error| wrong(&[], error))
+}
 
 /// Fails if the nodes of the search tree share branches, so that reading it might never end.
 fn bounded(reader: &Database) -> Result<(), MaxMindDbError> {

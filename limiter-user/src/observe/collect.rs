@@ -315,19 +315,16 @@ fn shown(attachment: &Attachment, gauge: &Gauge) -> Result<(usize, usize, Vec<To
     let (chosen, window) = gauge.choice.window(rows.len(), place_of);
     let first = window.start;
     let sources = rows.get(window).unwrap_or_default();
-    Ok((
-        chosen,
-        first,
-        sources_of(attachment, &gauge.found, sources)?,
-    ))
+    Ok((chosen, first, sources_of(attachment, gauge, sources)?))
 }
 
 /// Sources as shown. The clock is read again, after the buckets.
 fn sources_of(
     attachment: &Attachment,
-    found: &Found,
+    gauge: &Gauge,
     sources: &[(SourceKey, Source, Since)],
 ) -> Result<Vec<TopSource>> {
+    let found = &gauge.found;
     let now = clock::now()?;
     let rate = |count| found.rate(count);
     let nat64 = attachment.record.settings.translators();
@@ -351,9 +348,13 @@ fn sources_of(
             let (dropped_since, would_drop_since) = split(over_since);
             // The drops are counted for the list or the ban.
             let is_counted = !matches!(listed, Some(BAN | DENY));
+            let place = network.map(|network| gauge.places.find(network.addr()));
+            let place = place.unwrap_or_default();
             TopSource {
                 source: limit.key.show(key, &nat64),
                 limit: limit.name.clone(),
+                country: place.country,
+                autonomous_system: place.system,
                 passed_packets: source.passed,
                 dropped_packets: dropped,
                 would_drop_packets: would_drop,

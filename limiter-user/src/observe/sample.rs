@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -10,6 +11,7 @@ use limiter_common::{
     policy::verdict::Reason,
     table::{Seed, key::SourceKey},
 };
+use limiter_config::places::Places;
 
 use super::{
     Choice, Drops, Interface, Reader, Top,
@@ -90,6 +92,8 @@ impl Found {
 pub struct Gauge {
     /// The sources that are shown.
     pub choice: Choice,
+    /// The databases that know their places.
+    pub(super) places: Arc<Places>,
     /// Index of the interface, and when limiter was attached to it.
     attached: (u32, String),
     scanned_at: Option<Instant>,
@@ -118,6 +122,12 @@ impl Gauge {
             choice,
             ..Self::default()
         }
+    }
+
+    /// Shows the places of sources, by these databases.
+    #[must_use]
+    pub fn with_places(self, places: Arc<Places>) -> Self {
+        Self { places, ..self }
     }
 
     /// The number of sources that can be chosen.

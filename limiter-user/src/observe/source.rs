@@ -174,6 +174,10 @@ pub struct TopSource {
     pub source: String,
     /// The limit that the bucket belongs to.
     pub limit: String,
+    /// The country of the source, as in CN, by the databases that lists of the configuration name.
+    pub country: Option<String>,
+    /// The number of the source's autonomous system, by these databases.
+    pub autonomous_system: Option<u32>,
     /// Packets that passed.
     pub passed_packets: u64,
     /// Packets that were dropped.

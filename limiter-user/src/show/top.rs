@@ -36,7 +36,7 @@ fn sources(top: &Top) -> String {
     let columns = "SOURCE|LIMIT|PASS/s|DROP/s|PASSED|DROPPED|WOULD DROP|TOKENS";
     let sources = top.sources.iter().map(|source| {
         [
-            source.source.clone(),
+            with_place(source),
             source.limit.clone(),
             rate(source.passed_packets_per_second),
             drop_rate(source),
@@ -57,6 +57,14 @@ fn sources(top: &Top) -> String {
         [source, limit, "-", &since, "-", &dropped, "-", "-"].map(str::to_owned)
     });
     table(columns, 2, sources.chain(others))
+}
+
+/// A source, with its country and autonomous system if they are known.
+pub fn with_place(source: &TopSource) -> String {
+    let system = source.autonomous_system.map(|number| format!("AS{number}"));
+    let place = source.country.iter().chain(&system);
+    let place: String = place.map(|part| format!(" {part}")).collect();
+    source.source.clone() + &place
 }
 
 /// The name of drops that are not of a single source, and the name of their limit.

@@ -5,15 +5,16 @@ mod look;
 #[cfg(test)]
 mod screens;
 
-use std::{env, num::NonZeroUsize, time::Duration};
+use std::{collections::BTreeSet, env, num::NonZeroUsize, path::Path, sync::Arc, time::Duration};
 
 use clap::{ArgGroup, Args, ColorChoice};
-use limiter_kernel::Error;
+use limiter_config::places::{self, Places};
+use limiter_kernel::{Attachment, Error};
 use look::look;
 use tokio::time::{self, MissedTickBehavior, sleep};
 
 use crate::{
-    cli::shared::{SECOND, answer, duration, interface, interruption, named, write},
+    cli::shared::{SECOND, answer, duration, interface, interruption, named, note, write},
     observe::sample::Gauge,
     sandbox,
     show::top,
@@ -83,11 +84,34 @@ fn is_coloured(wanted: ColorChoice) -> bool {
     }
 }
 
+/// Reads the databases that the configurations of these interfaces name.
+async fn places(interfaces: &[String]) -> Arc<Places> {
+    let mut paths = BTreeSet::new();
+    for name in interfaces {
+        // Whoever reads the sources reports the error.
+        let Ok(attachment) = Attachment::open(name).await else {
+            continue;
+        };
+        if let Some(file) = attachment.record.file
+            && let Ok(text) = limiter_config::files::read_text(&file)
+        {
+            let folder = file.parent().unwrap_or(Path::new("/"));
+            paths.extend(places::named(&text, folder));
+        }
+    }
+    let (places, errors) = Places::open(&paths);
+    for error in errors {
+        note(&format!("some places of sources are not shown: {error}"));
+    }
+    Arc::new(places)
+}
+
 /// Takes a first sample of each interface, because rates need two.
 async fn gauges(interfaces: &[String], most: usize) -> Result<Vec<Gauge>, Error> {
+    let places = places(interfaces).await;
     let mut gauges = Vec::new();
     for interface in interfaces {
-        let mut gauge = Gauge::new(most, false);
+        let mut gauge = Gauge::new(most, false).with_places(Arc::clone(&places));
         look(interface, &mut gauge).await?;
         gauges.push(gauge);
     }

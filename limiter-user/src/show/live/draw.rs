@@ -2,7 +2,7 @@
 
 use ratatui::{Frame, layout::Rect, text::Line};
 
-use super::{bottom, header, help, limits, sources, view::View};
+use super::{all_limits, bottom, header, help, limits, sources, view::View};
 
 /// The height from which blank lines set the parts apart.
 const AIRY: usize = 20;
@@ -16,9 +16,10 @@ impl View {
         let (width, height) = (usize::from(area.width), usize::from(area.height));
         let bottom = bottom::lines(self, width);
         let room = height.saturating_sub(bottom.len());
-        let mut lines = match self.help {
-            true => help::lines(self, width, room),
-            false => self.parts(width, room),
+        let mut lines = match (self.help, self.listed) {
+            (true, _) => help::lines(self, width, room),
+            (false, Some(_)) => all_limits::lines(self, width, room),
+            (false, None) => self.parts(width, room),
         };
         lines.truncate(room);
         lines.resize(room, Line::default());

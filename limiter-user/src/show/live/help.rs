@@ -8,7 +8,7 @@ use crate::show::live::{
 };
 
 /// Keys, with their meaning in a word, and in a sentence.
-const KEYS: [(&str, &str, &str); 15] = [
+const KEYS: [(&str, &str, &str); 16] = [
     (
         "Up Down",
         "choose",
@@ -41,6 +41,11 @@ const KEYS: [(&str, &str, &str); 15] = [
         "refill the buckets of the chosen source: asks whether",
     ),
     ("l", "all limits", "show idle limits, too"),
+    (
+        "L",
+        "list limits",
+        "list all limits; keys as for sources scroll",
+    ),
     ("Tab", "next interface", "the next interface"),
     ("p Space", "pause", "pause, and go on"),
     ("? h", "help", "this help"),

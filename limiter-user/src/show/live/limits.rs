@@ -61,10 +61,7 @@ pub fn lines(view: &View, most: usize, height: usize) -> Vec<Line<'static>> {
 fn rest(view: &View, idle: &[&Limit], hidden: usize, most: usize) -> Option<Line<'static>> {
     let mut texts = Vec::new();
     if hidden > 0 {
-        texts.push(format!(
-            "{hidden} more: limiter status {}",
-            view.sample.interface.name
-        ));
+        texts.push(format!("{hidden} more: L lists all"));
     }
     if !idle.is_empty() {
         let named = |limit: &&Limit| format!("{} {}", limit.name, limit.rate_in_force());
@@ -77,7 +74,8 @@ fn rest(view: &View, idle: &[&Limit], hidden: usize, most: usize) -> Option<Line
     is_some.then(|| Line::styled(cut(&line.to_string(), most), view.palette.faint()))
 }
 
-fn grid(view: &View, limits: &[&Limit]) -> Grid {
+/// The titles, and a row for each of these limits.
+pub fn grid(view: &View, limits: &[&Limit]) -> Grid {
     let (sample, palette) = (&view.sample, view.palette);
     let is_in_shadow = sample.interface.shadow || limits.iter().any(|limit| limit.shadow);
     let would_drop = |limit: &&&Limit| limit.would_drop.packets > 0;

@@ -1,5 +1,6 @@
 //! The live view of `top`: sums and reasons first, then limits, then sources.
 
+mod all_limits;
 mod bottom;
 mod draw;
 mod grid;

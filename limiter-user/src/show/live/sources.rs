@@ -28,6 +28,9 @@ const COLUMNS: [(Order, &str, bool, u8); 9] = [
     (Order::Held, "HELD", true, 6),
 ];
 
+/// The width from which sources have their places.
+const PLACES: usize = 60;
+
 /// The columns that have something to show.
 pub fn columns(view: &View) -> Vec<Order> {
     let interface = &view.sample.interface;
@@ -83,7 +86,7 @@ pub fn lines(view: &mut View, most: usize, height: usize) -> Vec<Line<'static>> 
         return lines;
     }
     let place_of_chosen = chosen.saturating_sub(view.scrolled);
-    let grid = grid(view, &shown, place_of_chosen);
+    let grid = grid(view, &shown, place_of_chosen, most >= PLACES);
     let mut rows = grid.lines(most);
     if let Some(row) = rows.get_mut(place_of_chosen + 1) {
         *row = filled(row.clone(), most).patch_style(view.palette.chosen());
@@ -118,7 +121,7 @@ fn bar(view: &View, shown: usize) -> String {
     limiter_config::escape(&text, |_| false)
 }
 
-fn grid(view: &View, sources: &[&TopSource], chosen: usize) -> Grid {
+fn grid(view: &View, sources: &[&TopSource], chosen: usize, has_places: bool) -> Grid {
     let palette = view.palette;
     let orders = columns(view);
     let columns = COLUMNS.iter().filter(|(order, ..)| orders.contains(order));
@@ -140,7 +143,12 @@ fn grid(view: &View, sources: &[&TopSource], chosen: usize) -> Grid {
     });
     let rows = sources.iter().enumerate().map(|(number, source)| {
         let mark = if number == chosen { '>' } else { ' ' };
-        let cell = |order: &Order| cell(view, source, *order, mark);
+        let cell = |order: &Order| match order {
+            Order::Source if has_places => {
+                Cell::plain(format!("{mark}{}", top::with_place(source)))
+            }
+            order => cell(view, source, *order, mark),
+        };
         orders.iter().map(cell).collect()
     });
     Grid {

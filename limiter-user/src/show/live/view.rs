@@ -24,6 +24,8 @@ pub struct View {
     pub paused: bool,
     /// True if idle limits have rows.
     pub all_limits: bool,
+    /// The number of the first limit of the list of all limits; none if the list is not shown.
+    pub listed: Option<usize>,
     /// True if the help is shown.
     pub help: bool,
     /// True if there are other interfaces to show.
@@ -86,6 +88,7 @@ impl View {
             filter: String::new(),
             paused: false,
             all_limits: false,
+            listed: None,
             help: false,
             has_others: false,
             dialog: None,

@@ -56,6 +56,10 @@ impl Seat {
             self.view.help = false;
             return Reaction::None;
         }
+        if let Some(first) = self.view.listed {
+            self.view.listed = scrolled(first, self.view.rows, key.code);
+            return Reaction::None;
+        }
         match self.view.dialog.take() {
             None => self.command(key.code),
             Some(dialog) => self.reply(dialog, key),
@@ -74,6 +78,7 @@ impl Seat {
             KeyCode::Char('?' | 'h') => self.view.help = true,
             KeyCode::Char('p' | ' ') => self.view.paused = !self.view.paused,
             KeyCode::Char('l') => self.view.all_limits = !self.view.all_limits,
+            KeyCode::Char('L') => self.view.listed = Some(0),
             KeyCode::Tab if self.view.paused => self.refuse_paused(),
             KeyCode::Tab => return Reaction::Next,
             KeyCode::Up => return self.choose(chosen.saturating_sub(1)),
@@ -222,6 +227,19 @@ impl Seat {
             self.pending = Some(deed);
         }
         Reaction::None
+    }
+}
+
+/// The first limit of the list behind a key; none if the key leaves the list. The view keeps it within the list.
+fn scrolled(first: usize, rows: usize, code: KeyCode) -> Option<usize> {
+    match code {
+        KeyCode::Up => Some(first.saturating_sub(1)),
+        KeyCode::Down => Some(first + 1),
+        KeyCode::PageUp => Some(first.saturating_sub(rows)),
+        KeyCode::PageDown => Some(first + rows),
+        KeyCode::Home => Some(0),
+        KeyCode::End => Some(usize::MAX),
+        _ => None,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::{
     env,
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
@@ -12,6 +13,7 @@ use tokio::time::{self, MissedTickBehavior};
 use super::{
     keys::{Reaction, Seat},
     look::look,
+    places,
 };
 use crate::{
     cli::shared::{OwnSession, Usage, interruption, own_session},
@@ -42,7 +44,9 @@ pub async fn run(
     is_coloured: bool,
 ) -> anyhow::Result<()> {
     let session = own_session();
-    let mut gauge = Gauge::showing(Choice::scrolled(screen::height()?));
+    let places = places(&interfaces).await;
+    let gauge = Gauge::showing(Choice::scrolled(screen::height()?));
+    let mut gauge = gauge.with_places(Arc::clone(&places));
     // Errors are reported before the view takes the screen.
     let sample = look(&interfaces[0], &mut gauge).await?;
     let mut seat = Seat {
@@ -120,7 +124,8 @@ pub async fn run(
                     });
                 }
                 if let Some(name) = next {
-                    seat.gauge = Gauge::showing(seat.gauge.choice.anew());
+                    let gauge = Gauge::showing(seat.gauge.choice.anew());
+                    seat.gauge = gauge.with_places(Arc::clone(&places));
                     seat.view.scrolled = 0;
                     seat.view.sample = look(&name, &mut seat.gauge).await?;
                 }
