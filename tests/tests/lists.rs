@@ -124,8 +124,7 @@ fn every_list_is_edited_and_printed() {
                 "others" => &["tier", "list", "eth0", "others", "--json"],
                 list => &[list, "list", "eth0", "--json"],
             };
-            let shown =
-                json!({"interface": "eth0", "list": list, "prefixes": wanted, "fleet": null});
+            let shown = json!({"interface": "eth0", "list": list, "prefixes": wanted, "fleet": null, "warnings": []});
             assert_eq!(hosts.json(start), shown);
             assert_eq!(
                 number(&of_status(&hosts, list)["prefixes"]),

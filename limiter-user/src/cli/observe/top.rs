@@ -88,7 +88,7 @@ fn is_coloured(wanted: ColorChoice) -> bool {
 async fn places(interfaces: &[String]) -> Arc<Places> {
     let mut paths = BTreeSet::new();
     for name in interfaces {
-        // Whoever reads the sources reports the error.
+        // The reading that follows reports the error.
         let Ok(attachment) = Attachment::open(name).await else {
             continue;
         };
