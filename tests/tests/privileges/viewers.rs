@@ -19,7 +19,11 @@ use limiter_tests::{
     need_kernel, need_program,
     traffic::Traffic,
 };
-use nix::mount::{MsFlags, mount};
+use nix::{
+    mount::{MsFlags, mount},
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 
 use super::unprivileged::{Copy, USER, own_pins};
 
@@ -84,7 +88,7 @@ fn member_of_the_group_sees_what_root_sees_and_changes_nothing() {
     on(&hosts.server, || {
         own_run();
         hosts.run("attach eth0 --rate 1/h --burst 3");
-        hosts.run("ban eth0 203.0.113.7 --for 1h --reason noise");
+        hosts.run("ban eth0 203.0.113.7 --reason noise");
         let traffic = Traffic::new(&hosts);
         traffic.passed("198.51.100.7", 10);
         for line in [
@@ -264,7 +268,9 @@ fn planted_socket_is_neither_used_nor_believed() {
         ];
         let refused = hosts.limiter(&line);
         refused.expect_error(1, &["other users could replace it"]);
-        planted.kill().unwrap();
+        // `timeout` passes the signal on.
+        let process = Pid::from_raw(planted.id().try_into().unwrap());
+        kill(process, Signal::SIGTERM).unwrap();
         planted.wait().unwrap();
         fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
         // Root's file is not removed, and neither is a socket in use.
