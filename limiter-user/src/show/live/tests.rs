@@ -113,7 +113,7 @@ fn limits_without_room_are_counted() {
         before.limits = sample.interface.limits.clone();
     }
     let lines = lines(&mut view(sample), (80, 24));
-    let rest = place(&lines, " more: limiter status eth0");
+    let rest = place(&lines, " more: L lists all");
     let rows = rest - place(&lines, "LIMIT ") - 1;
     assert!(
         lines[rest].contains(&format!("{} more", 41 - rows)),
