@@ -382,7 +382,10 @@ fn learned_limits_are_for_new_connections_not_for_transfers() {
     const CLIENTS: u8 = 8;
     let addresses = (0..=CLIENTS).map(|last| IpAddr::from([192, 0, 2, 100 + last]));
     let addresses: Vec<_> = addresses.collect();
-    let own: Vec<_> = addresses.iter().map(|one| Address(*one, 24)).collect();
+    let own: Vec<_> = addresses
+        .iter()
+        .map(|address| Address(*address, 24))
+        .collect();
     let hosts = Hosts::with(&[Address(SERVER, 24)], &own);
     let folder = Folder::new();
     folder.write("page", vec![b'x'; 4 << 20]);

@@ -189,6 +189,11 @@ impl Watching {
 
     /// Reports one packet in this many, in the mean, from now on.
     pub fn sample(&self, one_in: f64) {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the quotient is positive, and at most the dividend"
+        )]
         let greatest = ((EVERY + 1) as f64 / one_in.max(1.0)) as u64;
         self.put(word!(sample), greatest.saturating_sub(1).min(EVERY));
     }

@@ -85,6 +85,11 @@ impl Course {
         let seconds = (now - then).as_secs_f64().max(1e-3);
         // A counter that restarted has grown by its whole value.
         let grown = count.checked_sub(before).unwrap_or(count);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a rate, which saturates"
+        )]
         let rate = (grown as f64 / seconds).round() as u64;
         let holds = rate >= rule.drops;
         if holds {

@@ -1,4 +1,4 @@
-//! Who sends, whatever limit the packets meet: estimates from a sample of packets, summed by fields of them.
+//! Senders, whatever limit their packets meet: estimates from a sample of packets, summed by fields of them.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -358,7 +358,7 @@ mod tests {
     #[test]
     fn groups_are_bounded() {
         let mut tally = tally(&[Field::Source]);
-        for number in 0..GROUPS_MAX as u32 + 10 {
+        for number in 0..u32::try_from(GROUPS_MAX).unwrap() + 10 {
             let source = std::net::Ipv4Addr::from_bits(number).to_string();
             tally.add(&event(&source, "pass"), 1.0);
         }

@@ -2,7 +2,7 @@
 
 use super::{
     table,
-    units::{bits, counted, grouped, whole_packets},
+    units::{bits, counted, whole_packets},
 };
 use crate::observe::senders::{Group, Senders, Traffic};
 
@@ -68,7 +68,7 @@ fn percent(share: f64) -> String {
     match number {
         0.0 if share > 0.0 => "<1 %".to_owned(),
         100.0 if share < 1.0 => ">99 %".to_owned(),
-        _ => format!("{} %", grouped(number as u64)),
+        _ => format!("{number} %"),
     }
 }
 

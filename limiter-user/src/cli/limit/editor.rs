@@ -119,7 +119,7 @@ impl Session {
     async fn text_to_edit(&mut self, own: &Settings) -> anyhow::Result<Option<String>> {
         let interface = &self.interface;
         let Some(file) = &self.file else {
-            return Ok(Some(file::show(&[interface.clone()], own)));
+            return Ok(Some(file::show(std::slice::from_ref(interface), own)));
         };
         let shown = file.path.display();
         let Ok(mut before) = settings_of(file) else {
@@ -296,7 +296,7 @@ impl Session {
                 }
             }
         }
-        record(interface, "save", &[shown.clone()]);
+        record(interface, "save", std::slice::from_ref(&shown));
         report(&format!("{interface}: saved in {shown}\n"));
         for other in sharing(interface, &file.path).await {
             note(&format!(

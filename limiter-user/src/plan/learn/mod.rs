@@ -37,7 +37,7 @@ use limiter_common::{
 
 use crate::plan::{capture::Frame, learn::flows::Flows};
 
-/// What the reader of packets wants to know.
+/// The constants of the reader of packets.
 static CONSTANTS: Constants = Constants {
     needs: NEEDS,
     ..Constants::NONE

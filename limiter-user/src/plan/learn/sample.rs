@@ -40,7 +40,7 @@ pub const PORTLESS: Service = Service {
 /// A source that sent more than one packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Source {
-    /// What it needs of each service.
+    /// Its demand on each service.
     pub demands: Vec<(Service, Demand)>,
 }
 

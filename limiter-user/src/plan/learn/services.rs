@@ -20,7 +20,7 @@ const SERVICES_MAX: usize = 12;
 pub struct Part {
     /// The service; None: everything else.
     pub service: Option<Service>,
-    /// What each source that came back needs.
+    /// The demand of each source that came back.
     pub sources: Vec<(Address, Bursts)>,
     /// Number of sources that sent one packet in all.
     pub once: u64,
