@@ -27,7 +27,7 @@ pub enum Error {
     NotAttached(String),
     /// Limiter's program runs on the interface, and its pins are not in this bpffs: the interface, and the program's id.
     #[error(
-        "limiter is not attached to '{0}' from here, but its program (id {1}) runs there, pinned in another bpffs, such as that of the container or host that attached it: status, set and detach work only there; `bpftool link detach id ID` takes it off from here (`bpftool link` lists the ids)"
+        "limiter is not attached to '{0}' from here, but its program (id {1}) runs there, pinned in another bpffs, such as that of the container or host that attached it, or one below a bpffs that was mounted over it (`umount /sys/fs/bpf`): status, set and detach work only there; `bpftool link detach id ID` takes it off from here (`bpftool link` lists the ids)"
     )]
     PinnedElsewhere(String, u32),
     /// Limiter is attached to the interface already.

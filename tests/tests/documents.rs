@@ -25,7 +25,7 @@ const fn none(why: &'static str) -> Result<&'static str, &'static str> {
 }
 
 /// Each verb, with the schema of its document.
-const VERBS: [(&str, Result<&str, &str>); 39] = [
+const VERBS: [(&str, Result<&str, &str>); 42] = [
     ("attach", json("changes")),
     ("set", json("changes")),
     ("limit", json("changes")),
@@ -68,10 +68,14 @@ const VERBS: [(&str, Result<&str, &str>); 39] = [
     ("replay", json("replay")),
     ("config check", json("config-check")),
     ("config show", json("config-show")),
+    ("config diff", json("difference")),
+    ("config save", json("changes")),
+    ("history", json("history")),
 ];
 
 /// Each verb that prints no facts of a host, besides those of [`VERBS`].
-const TEXTS: [(&str, Result<&str, &str>); 5] = [
+const TEXTS: [(&str, Result<&str, &str>); 6] = [
+    ("edit", none("asks questions on a terminal")),
     ("agent", none("runs until it is interrupted")),
     ("agent schema", none("prints SQL")),
     ("preset", json("preset")),
@@ -271,6 +275,11 @@ fn answers(checked: &Checked<'_>, folder: &Folder) {
     checked.run("check", "eth0 198.51.100.7", 0);
     checked.changed("reset", "eth0 198.51.100.7", true);
     checked.run("doctor", "eth0", 0);
+    checked.run("config diff", "eth0", 0);
+    let saved = folder.path("saved.toml");
+    checked.changed("config save", &format!("eth0 {saved}"), true);
+    checked.changed("config save", &format!("eth0 {saved}"), false);
+    checked.run("history", "eth0", 0);
     let shown = checked.run("config show", "eth0", 0);
     assert_eq!(shown["settings"]["limit"][0]["burst"], 3, "{shown:#}");
     let packets = (0..30_u8).map(|number| {

@@ -74,9 +74,9 @@ fn objects_are_stripped_and_contain_btf() {
     }
 }
 
-/// Maximum number of instructions for one limit, without shares of the table: 5,040 in fact, and 6,113 with the code
-/// for shares.
-const PLAIN_MAX: u32 = 5_100;
+/// Maximum number of instructions for one limit, without shares of the table: 5,137 in fact, and a thousand more with the
+/// code for shares.
+const PLAIN_MAX: u32 = 5_200;
 
 /// The verifier removes the code.
 #[test]

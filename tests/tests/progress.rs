@@ -42,7 +42,7 @@ fn long_work_shows_its_progress_on_a_terminal_only() {
     let hosts = Hosts::new();
     let folder = Folder::new();
     let day = folder.write("day.pcap", capture(1_500_000));
-    let hour = folder.write("hour.pcap", capture(200_000));
+    let hour = folder.write("hour.pcap", capture(800_000));
     let long = folder.write("long.txt", list(400_000));
     let attach = format!(
         "[lists]\ndeny = {{ file = \"{long}\" }}\n[[limit]]\nname = \"all\"\nrate = \"5k/s\"\n"

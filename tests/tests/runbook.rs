@@ -218,7 +218,7 @@ impl Attacked {
                 self.run(line);
                 assert_eq!(self.shown(), *edited, "undone");
             }
-            "limiter config show eth0 > attack.toml" => {
+            "limiter config save eth0 attack.toml" => {
                 self.run(line);
                 self.run("limiter config check attack.toml");
                 let file = fs::read_to_string(self.site.folder.path("attack.toml")).unwrap();

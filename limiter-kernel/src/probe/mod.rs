@@ -66,8 +66,6 @@ pub struct Device {
     pub drawback: Option<&'static str>,
     /// Limiter's own program on the interface; an error if something is in its way.
     pub own: Result<Option<XdpState>>,
-    /// The id of another limiter, whose pins are not in this bpffs.
-    pub unpinned: Option<u32>,
 }
 
 /// Examines the machine.
@@ -91,12 +89,6 @@ pub fn gro(name: &str) -> Option<bool> {
     ask.gro()
 }
 
-/// The id of another limiter on the interface called `name`, whose pins are not in this bpffs.
-pub async fn unpinned(name: &str) -> Option<u32> {
-    let interface = interface::by_name(name).await.ok()?;
-    occupant::unpinned(&interface).await
-}
-
 /// Examines the interface called `name`.
 pub async fn device(name: &str) -> Result<Device> {
     let interface = interface::by_name(name).await?;
@@ -113,7 +105,6 @@ pub async fn device(name: &str) -> Result<Device> {
         obstacle: native_mode::obstacle(&interface),
         drawback: native_mode::drawback(&interface).filter(|_| requirements::has_tcx()),
         own: occupant::of(&interface).await,
-        unpinned: occupant::unpinned(&interface).await,
         interface,
     })
 }

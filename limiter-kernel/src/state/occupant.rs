@@ -4,9 +4,8 @@ use std::io;
 
 use aya::{
     maps::{MapInfo, MapType},
-    programs::{ProgramInfo, SchedClassifier, TcAttachType, loaded_programs},
+    programs::{ProgramInfo, loaded_programs},
 };
-use limiter_config::{Direction, names::direction_of};
 
 use crate::{
     Attachment, Error, Result,
@@ -40,30 +39,6 @@ pub async fn of(interface: &Interface) -> Result<Option<XdpState>> {
         ))),
         Some(state) => Err(refusal(interface, state)),
     }
-}
-
-/// The id of a limiter that works on `interface` in mode tc without pins in this bpffs: they are in that of a container, or
-/// below a bpffs that was mounted over them. With XDP, the kernel itself refuses a second program.
-pub async fn unpinned(interface: &Interface) -> Option<u32> {
-    /// The programs of limiter-ebpf/src/main.rs for mode tc.
-    const NAMES: [&str; 2] = ["limiter_tc", "limits_tc"];
-    let (name, direction) = direction_of(&interface.name);
-    let attached = Attachment::open(&interface.name).await;
-    if !matches!(attached, Err(Error::NotAttached(_))) {
-        return None;
-    }
-    let hook = match direction {
-        Direction::In => TcAttachType::Ingress,
-        Direction::Out => TcAttachType::Egress,
-    };
-    // Linux 6.6 answers; earlier ones have no such programs.
-    let (_, programs) = SchedClassifier::query_tcx(name, hook).ok()?;
-    let is_own =
-        |program: &ProgramInfo| name_of(program).is_some_and(|name| NAMES.contains(&&*name));
-    programs
-        .iter()
-        .find(|program| is_own(program))
-        .map(ProgramInfo::id)
 }
 
 /// The error for an interface above this one that has a program: `dev_xdp_attach` in net/core/dev.c then refuses another

@@ -100,13 +100,8 @@ impl Instruction {
     pub const fn native(self) -> u64 {
         match (self.class(), self.operation()) {
             (JMP | JMP32, JA | EXIT) => 1,
-            (JMP, CALL) => {
-                if self.source == OWN {
-                    2
-                } else {
-                    1
-                }
-            }
+            (JMP, CALL) if self.source == OWN => 2,
+            (JMP, CALL) => 1,
             (JMP | JMP32, _) => 2,
             (LD | LDX | ST | STX, _) => 1,
             (_, DIV | MOD) => 8,

@@ -1,7 +1,7 @@
 //! The memory that a program sees: map values, stack, context and packet. Values are read from the kernel when they are
 //! first used, and written only here.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 use anyhow::{Context, Result, bail};
 
@@ -148,13 +148,10 @@ impl<'p> Memory<'p> {
         let index = u32::try_from(offset / map.step())?;
         let begin = usize::try_from(offset % map.step())?;
         let key = (place.map, index);
-        if !self.values.contains_key(&key) {
-            self.values.insert(key, map.value(index)?);
-        }
-        let value = self
-            .values
-            .get_mut(&key)
-            .context("the value was just read")?;
+        let value = match self.values.entry(key) {
+            Entry::Occupied(value) => value.into_mut(),
+            Entry::Vacant(place) => place.insert(map.value(index)?),
+        };
         value
             .get_mut(begin..begin + size)
             .with_context(|| format!("map {}: {size} bytes at {begin}", map.id))

@@ -69,22 +69,22 @@ impl Map {
     /// The value at an index; of CPU 0, if each CPU has its own.
     pub fn value(&self, index: u32) -> Result<Vec<u8>> {
         #[derive(Deserialize)]
-        struct One {
+        struct Value {
             value: Vec<String>,
         }
         #[derive(Deserialize)]
         #[serde(untagged)]
         enum Found {
-            PerCpu { values: Vec<One> },
-            Shared(One),
+            PerCpu { values: Vec<Value> },
+            Shared(Value),
         }
         let id = self.id.to_string();
         let key = index.to_le_bytes().map(|byte| byte.to_string());
         let mut words = vec!["map", "lookup", "id", &id, "key"];
         words.extend(key.iter().map(String::as_str));
         let texts = match serde_json::from_slice(&bpftool(&words)?)? {
-            Found::PerCpu { values } => values.into_iter().next().map(|one| one.value),
-            Found::Shared(one) => Some(one.value),
+            Found::PerCpu { values } => values.into_iter().next().map(|own| own.value),
+            Found::Shared(shared) => Some(shared.value),
         };
         let texts = texts.with_context(|| format!("map {id}: no value {index}"))?;
         let byte = |text: &String| u8::from_str_radix(text.trim_start_matches("0x"), 16);

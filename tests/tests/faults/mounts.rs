@@ -140,13 +140,16 @@ fn limiter_whose_pins_another_bpffs_hides_is_found() {
     let machine = Machine::new();
     machine.run(|| {
         limiter("attach lan --rate 5 --mode tc").expect(0);
-        let other = "another limiter (program ";
+        let (hidden, other) = ("pinned in another bpffs", "another limiter (program ");
         let doctor = limiter("doctor lan");
-        assert!(!doctor.stdout.contains(other), "{doctor:#?}");
+        assert!(!doctor.stdout.contains(hidden), "{doctor:#?}");
         let flags = MsFlags::empty();
         mount(Some("bpf"), "/sys/fs/bpf", Some("bpf"), flags, None::<&str>).unwrap();
-        let doctor = limiter("doctor lan");
-        assert!(doctor.stdout.contains(other), "{doctor:#?}");
+        for line in ["doctor lan", "status lan"] {
+            let found = limiter(line);
+            let text = found.stdout.clone() + &found.stderr;
+            assert!(text.contains(hidden), "{found:#?}");
+        }
         for line in [
             "attach wan --rate 5 --mode tc",
             "attach lan:out --rate 5 --mode tc",

@@ -319,18 +319,19 @@ async fn put_on(interface: &str, wanted: &Wanted, arguments: &Attach) -> anyhow:
                 clear_ended(interface).await?;
             }
             // `attach` reports any other trouble.
-            _ => {
-                if let Some(id) = probe::unpinned(interface).await {
-                    note(&format!(
-                        "WARNING: {interface}: another limiter (program {id}) works there, and packets meet the limits of both: `limiter doctor {interface}` says where its pins may be"
-                    ));
-                }
+            (other, _) => {
                 ssh::warn(interface, None, &wanted.settings, advice);
                 let (wanted, kept) = with_kept(interface, wanted);
                 match attach(interface, &wanted).await {
                     Err(Error::AlreadyAttached(_)) if arguments.or_reload => {}
                     attached => {
                         attached.map_err(about(interface))?;
+                        // In mode tc, the kernel takes both.
+                        if let Err(Error::PinnedElsewhere(_, id)) = other {
+                            note(&format!(
+                                "WARNING: {interface}: another limiter (program {id}) works there, and packets meet the limits of both: `limiter doctor {interface}` says where its pins may be"
+                            ));
+                        }
                         kept.iter().for_each(|text| note(text));
                         return Ok(Effect::Attached);
                     }

@@ -167,10 +167,11 @@ fn in_force(printed: io::Result<()>, text: &str) {
         && error.kind() != ErrorKind::BrokenPipe
     {
         exit_with(1);
-        text.lines().for_each(note);
-        note(&format!(
-            "{error}; the change is in force: `limiter status` shows it"
-        ));
+        let why = format!("{error}; the change is in force: `limiter status` shows it");
+        for line in text.lines().chain([&*why]) {
+            // Not by `note`: a bar may be off the terminal for this already.
+            let _ = put_plain(Text::Note(noted(line)));
+        }
     }
 }
 
@@ -239,7 +240,7 @@ pub fn finish(result: &anyhow::Result<()>) {
     }
     if let Some(changes) = gathered::finish() {
         let text = serde_json::to_string(&changes).unwrap_or_default() + "\n";
-        in_force(put_out(&text), &text);
+        progress::aside(|| in_force(put_out(&text), &text));
     }
 }
 

@@ -118,7 +118,9 @@ fn draw(bar: ProgressBar, stopped: &mpsc::Receiver<()>) {
 
 /// Runs `print` while no bar is on the terminal.
 pub fn aside<T>(print: impl FnOnce() -> T) -> T {
-    match &*shown() {
+    // Not locked while it prints: it may print a note about what it could not print.
+    let bar = shown().clone();
+    match bar {
         Some(bar) => bar.suspend(print),
         None => print(),
     }

@@ -4,7 +4,7 @@
 use limiter_config::{Direction, names::direction_of};
 use limiter_kernel::{
     probe::Device,
-    sys::{Interface, XdpMode, XdpState, bpffs::BPFFS},
+    sys::{Interface, XdpMode, XdpState},
 };
 
 use super::finding::{Finding, Mode, error, ok, warning};
@@ -13,9 +13,6 @@ use super::finding::{Finding, Mode, error, ok, warning};
 pub(super) const ONE_BUFFER: u32 = 3498;
 
 pub(super) fn program(device: &Device) -> Finding {
-    if let Some(found) = unpinned(device) {
-        return found;
-    }
     match &device.own {
         Ok(None) => match &device.interface.program_below {
             None => ok("no XDP program is attached"),
@@ -30,21 +27,6 @@ pub(super) fn program(device: &Device) -> Finding {
         )),
         Err(why) => error(why),
     }
-}
-
-/// A warning about a limiter that no command finds.
-fn unpinned(device: &Device) -> Option<Finding> {
-    let found = device.unpinned.map(|id| {
-        format!(
-            "another limiter (program {id}) works in mode tc, and its pins are not at {BPFFS}: packets would meet the limits of both"
-        )
-    });
-    Some(warning(
-        found?,
-        format!(
-            "detach it where its pins are: in a container, or below a second bpffs (`grep bpf /proc/mounts`), which `umount {BPFFS}` takes away"
-        ),
-    ))
 }
 
 /// The expected mode: native if the driver supports it and nothing known prevents it, and tc where that is cheaper or XDP

@@ -52,7 +52,6 @@ fn card() -> Device {
         obstacle: None,
         drawback: None,
         own: Ok(None),
-        unpinned: None,
     }
 }
 
