@@ -7,16 +7,16 @@ use anyhow::{Context, Result, bail};
 
 use super::program::Program;
 
-/// Where the maps are, each [`STEP`] bytes behind the one before it.
+/// The place of the maps, each [`STEP`] bytes behind the one before it.
 const MAPS: u64 = 1 << 44;
-/// Where this CPU's values of per-CPU maps are.
+/// The place of this CPU's values of per-CPU maps.
 const OWN: u64 = 1 << 46;
 const STEP: u64 = 1 << 36;
-/// Where the stack is: one page for each function that is running.
+/// The place of the stack: one page for each function that is running.
 const STACK: u64 = 7 << 44;
-/// Where the context is, a `struct xdp_buff`.
+/// The place of the context, a `struct xdp_buff`.
 pub const CONTEXT: u64 = STACK + (1 << 40);
-/// Where the packet is. No half of a pointer is 0: a program may check it.
+/// The place of the packet. No half of a pointer is 0: a program may check it.
 const PACKET: u64 = CONTEXT + (1 << 40) + 0x1_0100;
 /// Bytes in front of the packet.
 const HEADROOM: u64 = 256;
