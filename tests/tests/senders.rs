@@ -236,9 +236,14 @@ fn table_names_senders_that_no_source_of_a_limit_shows() {
     assert_eq!(table["senders"][0]["port"], 53);
     assert_eq!(table["senders"][0]["reason"], Value::Null);
 
-    let outcome = hosts.limiter("watch eth0 --by network,reason,limit --for 1s --rows 2");
-    outcome.expect(0);
-    let text = outcome.stdout;
+    // On a busy machine, no packet of the rarest group may come within a second.
+    let mut tables = (0..9).map(|_| {
+        let outcome = hosts.limiter("watch eth0 --by network,reason,limit --for 1s --rows 2");
+        outcome.expect(0);
+        outcome.stdout
+    });
+    let text = tables.find(|table| table.contains("others"));
+    let text = text.expect("a row of the others");
     let rows: Vec<Vec<_>> = text
         .lines()
         .map(|line| line.split_whitespace().collect())
