@@ -28,6 +28,7 @@ struct Machine {
 
 /// Its first process. It ends when its standard input is closed.
 const INIT: &str = "while umount /sys/fs/bpf 2>/dev/null; do :; done
+    mount -t tmpfs state /var/lib &&
     ip link add name lan type veth peer name wan && echo ready && read -r line";
 
 impl Machine {
