@@ -239,7 +239,7 @@ impl<'a, 'p> Machine<'a, 'p> {
         Ok(())
     }
 
-    /// Whether a jump is taken.
+    /// True if a jump is taken.
     fn is_taken(&self, instruction: Instruction) -> Result<bool> {
         let (left, right) = (
             self.registers[instruction.destination],
