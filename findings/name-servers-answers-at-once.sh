@@ -4,7 +4,7 @@
 # bind9 1:9.18.49-1~deb12u3, nsd 4.6.1-1 and knot 3.2.6-1 of Debian 12. The three servers have their limit of answers in the same
 # unit (responses-per-second, rrl-ratelimit, rate-limit), and 30 questions come at once. Each should answer five of them and
 # truncate the others. NSD compares twice the limit with the count of this second and half of that before; Knot DNS lets four
-# seconds of its limit pass. Their manuals name a rate and no burst. A limit is not the same after a move to another server.
+# seconds of its limit pass. The manuals of these two name no burst. A limit is not the same after a move to another server.
 #
 # Output seen:
 #   BIND: 5 of 30 answered
