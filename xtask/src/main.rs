@@ -112,6 +112,9 @@ enum Verb {
         /// Write the outcome of each mutation to this file, as Markdown
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
+        /// Try so many mutations at once, if their tests differ: faster, but a test may fail because of another one
+        #[arg(long, default_value_t = 1, value_name = "N")]
+        together: usize,
     },
     /// Run the fleet's tests with stores and poolers of other Debian releases: some minutes for each
     Stores {
@@ -178,7 +181,11 @@ fn dispatch(verb: Verb) -> Result<ExitCode> {
         Verb::Miri => miri::run_all()?,
         Verb::Fuzz { targets, seconds } => fuzz::run(&targets, seconds)?,
         Verb::Dist(options) => dist::run(&options)?,
-        Verb::Mutations { names, out } => mutations::run(&names, out.as_deref())?,
+        Verb::Mutations {
+            names,
+            out,
+            together,
+        } => mutations::run(&names, out.as_deref(), together)?,
         Verb::Stores { names, out } => return stores::run(&names, out.as_deref()),
         Verb::Demo(Rest { args }) => return run::demo(&args),
         Verb::Bench(Rest { args }) => return run::bench(&args),

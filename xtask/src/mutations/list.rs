@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt, fs,
+    path::Path,
 };
 
 use anyhow::{Context, Result, bail};
@@ -36,7 +37,7 @@ pub enum Side {
     Host,
 }
 
-/// Package, target and name of a test.
+/// Package, target and name of a test. The target is a test program, or `lib` for unit tests.
 #[derive(Deserialize)]
 pub struct Test(pub String, pub String, pub String);
 
@@ -75,6 +76,11 @@ impl Mutation {
     pub fn applied(&self) -> Result<String> {
         let text = fs::read_to_string(paths::root().join(&self.file))
             .with_context(|| format!("cannot read {}", self.file))?;
+        self.applied_to(&text)
+    }
+
+    /// A text of the file with the mutation.
+    pub fn applied_to(&self, text: &str) -> Result<String> {
         let count = text.matches(&self.old).count();
         if count != 1 {
             bail!(
@@ -89,6 +95,9 @@ impl Mutation {
     }
 }
 
+/// The target with a package's unit tests.
+pub const UNIT_TESTS: &str = "lib";
+
 impl Test {
     /// The test program that cargo builds, and the test's name in it.
     pub fn target(&self) -> Result<(&str, String)> {
@@ -101,7 +110,10 @@ impl Test {
 
     fn look_up(&self) -> Result<()> {
         self.target()?;
-        let Self(package, target, name) = self;
+        let Self(package, target, _) = self;
+        if target == UNIT_TESTS {
+            return self.look_up_in(&paths::root().join(package).join("src"));
+        }
         // A test is a file, or a folder of files and folders.
         let folder = match package.as_str() {
             "limiter-tests" => "tests",
@@ -109,14 +121,18 @@ impl Test {
             package => package,
         };
         let target = paths::root().join(folder).join("tests").join(target);
+        self.look_up_in(&target)
+    }
+
+    fn look_up_in(&self, target: &Path) -> Result<()> {
         let sources = match fs::read_to_string(target.with_extension("rs")) {
             Ok(text) => text,
-            Err(_) => paths::sources_in(&target)?
+            Err(_) => paths::sources_in(target)?
                 .into_iter()
                 .map(|(_, text)| text)
                 .collect(),
         };
-        let name = name.rsplit("::").next().unwrap_or_default();
+        let name = self.2.rsplit("::").next().unwrap_or_default();
         if !sources.contains(&format!("fn {name}(")) {
             bail!("there is no test {self} in {}", target.display());
         }

@@ -19,8 +19,9 @@ use self::{
 };
 use crate::{paths, process::progress};
 
-/// Tries the mutations with one of `names` in their names, or all. Writes the table to `out`.
-pub fn run(names: &[String], out: Option<&Path>) -> Result<()> {
+/// Tries the mutations with one of `names` in their names, or all. Writes the table to `out`. At most `together` mutations
+/// are compiled at once.
+pub fn run(names: &[String], out: Option<&Path>, together: usize) -> Result<()> {
     let mut mutations = list::read()?;
     mutations.retain(|mutation| {
         names.is_empty() || names.iter().any(|name| mutation.name.contains(name))
@@ -40,15 +41,18 @@ pub fn run(names: &[String], out: Option<&Path>) -> Result<()> {
     }
     let mut table = HEADING.to_owned();
     let mut escaped = 0;
-    for mutation in &mutations {
+    for batch in batches(&mutations, together) {
         let began = Instant::now();
-        let outcome = attempt(&tree, mutation, sound[&mutation.test.to_string()]);
-        escaped += usize::from(outcome != CAUGHT);
-        let (name, promise) = (&mutation.name, &mutation.promise);
-        let (file, test) = (&mutation.file, &mutation.test);
-        progress(&format!("{name}: {outcome}"));
-        let seconds = began.elapsed().as_secs();
-        table += &format!("| {promise} | {name} | `{file}` | `{test}` | {outcome} | {seconds} |\n");
+        let outcomes = attempt(&tree, &batch, &sound);
+        let seconds = began.elapsed().as_secs() / batch.len() as u64;
+        for (mutation, outcome) in batch.iter().zip(outcomes) {
+            escaped += usize::from(outcome != CAUGHT);
+            let (name, promise) = (&mutation.name, &mutation.promise);
+            let (file, test) = (&mutation.file, &mutation.test);
+            progress(&format!("{name}: {outcome}"));
+            table +=
+                &format!("| {promise} | {name} | `{file}` | `{test}` | {outcome} | {seconds} |\n");
+        }
     }
     println!("{table}");
     if let Some(out) = out {
@@ -60,27 +64,54 @@ pub fn run(names: &[String], out: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
+/// The mutations in groups that are tried at once: at most `together` of one side, with different tests.
+fn batches(mutations: &[Mutation], together: usize) -> Vec<Vec<&Mutation>> {
+    let mut batches: Vec<Vec<&Mutation>> = Vec::new();
+    for mutation in mutations {
+        let fits = |other: &&Mutation| {
+            other.side == mutation.side
+                && other.test.to_string() != mutation.test.to_string()
+                && (other.file != mutation.file || other.old != mutation.old)
+        };
+        let has_room = |batch: &&mut Vec<_>| batch.len() < together && batch.iter().all(fits);
+        match batches.iter_mut().find(has_room) {
+            Some(batch) => batch.push(mutation),
+            None => batches.push(vec![mutation]),
+        }
+    }
+    batches
+}
+
 /// The desired outcome.
 const CAUGHT: &str = "caught";
 const HEADING: &str = "| promise | what is broken | where | test | outcome | seconds |\n| --- | --- | --- | --- | --- | --- |\n";
 
-/// The outcome of a mutation. `passed`: whether its test passes on the sound code.
-fn attempt(tree: &Tree, mutation: &Mutation, passed: bool) -> &'static str {
-    if !passed {
-        return "THE TEST FAILS WITHOUT IT";
-    }
-    let escaped = tree.broken(mutation, |tree| {
-        passes(tree, &mutation.test, &mutation.name)
+/// The outcomes of mutations that are tried at once. `sound`: the tests, and whether they pass on the sound code.
+fn attempt(tree: &Tree, batch: &[&Mutation], sound: &BTreeMap<String, bool>) -> Vec<&'static str> {
+    let outcomes = tree.broken(batch, |tree| {
+        let outcomes = batch.iter().map(|mutation| {
+            if !sound[&mutation.test.to_string()] {
+                return Ok("THE TEST FAILS WITHOUT IT");
+            }
+            let escaped = passes(tree, &mutation.test, &mutation.name)?;
+            Ok(if escaped { "NOT CAUGHT" } else { CAUGHT })
+        });
+        outcomes.collect()
     });
-    match escaped {
-        Ok(false) => CAUGHT,
-        Ok(true) => "NOT CAUGHT",
-        // The error is reported, and the other mutations are still tried: they take an hour.
-        Err(error) => {
+    // The error is reported, and the other mutations are still tried: they take an hour.
+    outcomes.unwrap_or_else(|error| match batch {
+        [mutation] => {
             progress(&format!("{}: {error:#}", mutation.name));
-            "DOES NOT BUILD"
+            vec!["DOES NOT BUILD"]
         }
-    }
+        _ => {
+            progress(&format!("each is tried alone: {error:#}"));
+            let alone = batch.iter();
+            alone
+                .flat_map(|mutation| attempt(tree, &[mutation], sound))
+                .collect()
+        }
+    })
 }
 
 /// True if the test passes. Fails if the test cannot be built or does not run. A skipped test counts as failed. The
@@ -109,4 +140,25 @@ fn passes(tree: &Tree, test: &Test, code: &str) -> Result<bool> {
         fs::write(kept.join(format!("{test} with {code}.txt")), &run.stdout)?;
     }
     Ok(run.status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn mutations_of_one_side_with_different_tests_are_tried_together() -> Result<()> {
+        let mutations = list::read()?;
+        let batches = batches(&mutations, 4);
+        assert_eq!(batches.iter().flatten().count(), mutations.len());
+        for batch in &batches {
+            let tests: BTreeSet<_> = batch.iter().map(|one| one.test.to_string()).collect();
+            assert_eq!(tests.len(), batch.len());
+            assert!(batch.len() <= 4 && batch.iter().all(|one| one.side == batch[0].side));
+        }
+        assert!(batches.len() < mutations.len() / 2);
+        Ok(())
+    }
 }
