@@ -262,24 +262,34 @@ fn sample_of_a_bounded_rate_is_not_the_beginning_of_a_flood() {
     hosts.run("attach eth0 --rate 1/h --burst 1");
     let round = ["192.0.2.66", "192.0.2.67"].map(|source| from(&hosts, source, 9));
     let flood = Flood::start(&hosts, round.to_vec(), Duration::from_millis(1));
-    let ended = Watcher::start(&hosts, &["--per-second", "20", "--for", "6s"]).wait();
+    let arguments = ["--per-second", "20", "--for", "6s", "--json"];
+    let ended = Watcher::start(&hosts, &arguments).wait();
     let sent = flood.end();
     assert_eq!(ended.status, 0, "{ended:#?}");
-    let lines: Vec<_> = ended.stdout.lines().collect();
+    let lines = ended.stdout.lines().map(serde_json::from_str);
+    let events: Vec<Value> = lines.collect::<Result<_, _>>().unwrap();
     // Of the first second, the first 20; then a sample.
     assert!(
-        (40..=160).contains(&lines.len()),
+        (40..=160).contains(&events.len()),
         "{} of {sent}",
-        lines.len()
+        events.len()
     );
-    let of_first = lines
-        .iter()
-        .filter(|line| line.contains("192.0.2.66"))
-        .count();
+    let of_first = events.iter().filter(|event| event["source"] == "192.0.2.66");
+    let of_first = of_first.count();
     assert!(
-        of_first * 5 > lines.len() && of_first * 5 < lines.len() * 4,
-        "{lines:#?}"
+        of_first * 5 > events.len() && of_first * 5 < events.len() * 4,
+        "{events:#?}"
     );
+    // A sample is spread over each second. The first packets of a second follow each other.
+    let time = |event: &Value| humantime::parse_rfc3339(event["time"].as_str().unwrap()).unwrap();
+    let times: Vec<_> = events.iter().map(time).collect();
+    let pauses = times.windows(2).skip(20);
+    let mut pauses: Vec<_> = pauses
+        .map(|pair| pair[1].duration_since(pair[0]).unwrap_or_default())
+        .collect();
+    pauses.sort_unstable();
+    let usual = pauses[pauses.len() / 2];
+    assert!(usual > Duration::from_millis(8), "{usual:?}: {pauses:?}");
     assert!(
         ended.stderr.contains("a sample of at most 20 per second"),
         "{ended:#?}"
