@@ -274,7 +274,9 @@ fn sample_of_a_bounded_rate_is_not_the_beginning_of_a_flood() {
         "{} of {sent}",
         events.len()
     );
-    let of_first = events.iter().filter(|event| event["source"] == "192.0.2.66");
+    let of_first = events
+        .iter()
+        .filter(|event| event["source"] == "192.0.2.66");
     let of_first = of_first.count();
     assert!(
         of_first * 5 > events.len() && of_first * 5 < events.len() * 4,
