@@ -35,7 +35,7 @@ mod lists {
     pub mod cut_off;
     pub mod edit;
     pub mod feed;
-    mod to_ban;
+    mod given;
     pub mod unban;
 }
 mod observe {

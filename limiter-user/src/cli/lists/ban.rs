@@ -18,7 +18,7 @@ use limiter_kernel::{
 use super::{
     ban_notes, by_fleet, cut_off,
     edit::first_of,
-    to_ban::{Given, given, prefixes},
+    given::{Given, Use, prefixes, to_ban},
 };
 use crate::{
     cli::shared::{
@@ -37,7 +37,7 @@ pub struct Ban {
     on: OnOne,
     /// Addresses or prefixes, as in 203.0.113.7 or 2001:db8::/48; 2001:db8::7/64 is the network of that address; - for a
     /// list on standard input
-    #[arg(value_name = "CIDR", value_parser = given, required_unless_present = "file")]
+    #[arg(value_name = "CIDR", value_parser = to_ban, required_unless_present = "file")]
     prefixes: Vec<Given>,
     /// File with a list: one prefix per line, with # before comments, or another format that feeds read. All of them
     /// are banned, or none
@@ -88,7 +88,7 @@ pub struct Wish {
 pub async fn run(arguments: Ban) -> anyhow::Result<()> {
     arguments.programs.changes();
     let wish = Wish {
-        prefixes: prefixes(&arguments.prefixes, arguments.file.as_deref())?,
+        prefixes: prefixes(Use::Ban, &arguments.prefixes, arguments.file.as_deref())?,
         lasts: arguments.lasts.map(|lasts| lasts.min(LONGEST)),
         reason: bans::reason(&arguments.reason),
         origin: bans::origin(&arguments.origin),

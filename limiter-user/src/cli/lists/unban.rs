@@ -1,10 +1,10 @@
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::PathBuf};
 
 use anyhow::bail;
 use clap::Args;
 use ipnet::IpNet;
 
-use limiter_config::lists::{BANS, prefix_around, show};
+use limiter_config::lists::{BANS, show};
 use limiter_fleet::question::Edit;
 use limiter_kernel::{
     Attachment, Result,
@@ -13,7 +13,11 @@ use limiter_kernel::{
     sys::clock,
 };
 
-use super::{by_fleet, edit::first_of};
+use super::{
+    by_fleet,
+    edit::first_of,
+    given::{Given, Use, prefixes, to_unban},
+};
 use crate::{
     cli::shared::{Extent, ForPrograms, OnOne, each, note, outcome, record},
     kept,
@@ -28,11 +32,15 @@ use crate::{
 pub struct Unban {
     #[command(flatten)]
     on: OnOne,
-    /// Addresses or prefixes as they were banned, or addresses that a limit holds. `reset` ends holds of other keys
-    #[arg(value_name = "CIDR", value_parser = prefix_around, required_unless_present = "all")]
-    prefixes: Vec<IpNet>,
+    /// Addresses or prefixes as they were banned, or addresses that a limit holds; - for a list on standard input. `reset`
+    /// ends holds of other keys
+    #[arg(value_name = "CIDR", value_parser = to_unban, required_unless_present_any = ["all", "file"])]
+    prefixes: Vec<Given>,
+    /// File with a list, as for `ban`
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
     /// End all bans; with --origin, all bans of that origin
-    #[arg(long, conflicts_with = "prefixes")]
+    #[arg(long, conflicts_with_all = ["prefixes", "file"])]
     all: bool,
     /// Only end bans of this origin, and no holds; those of other origins stay
     #[arg(long, value_name = "NAME")]
@@ -44,17 +52,23 @@ pub struct Unban {
 pub async fn run(mut arguments: Unban) -> anyhow::Result<()> {
     arguments.programs.changes();
     arguments.origin = arguments.origin.map(|name| origin(&name));
-    let unban = async |interface: &str| unban(interface, &arguments).await;
+    let given = prefixes(Use::Unban, &arguments.prefixes, arguments.file.as_deref())?;
+    let given: Vec<_> = given.into_iter().collect();
+    let unban = async |interface: &str| unban(interface, &arguments, &given).await;
     each(&arguments.on.interfaces, unban).await
 }
 
-async fn unban(interface: &str, arguments: &Unban) -> anyhow::Result<()> {
+async fn unban(interface: &str, arguments: &Unban, given: &[IpNet]) -> anyhow::Result<()> {
     let origin = &arguments.origin;
     let mut attachment = Attachment::open(interface).await?;
     let prefixes = &match arguments.all {
         true => all(&attachment, origin.as_deref())?,
-        false => arguments.prefixes.clone(),
+        false => given.to_vec(),
     };
+    if prefixes.is_empty() && !arguments.all {
+        outcome(interface, Extent::Nothing, "unchanged: the list is empty");
+        return Ok(());
+    }
     if prefixes.is_empty() {
         let of_origin = origin.iter().map(|origin| format!(" of {origin}"));
         let of_origin: String = of_origin.collect();

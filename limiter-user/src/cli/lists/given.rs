@@ -1,4 +1,4 @@
-//! The prefixes that `limiter ban` is given: on the command line, in a file, on standard input.
+//! The prefixes that `limiter ban` and `limiter unban` are given: on the command line, in a file, on standard input.
 
 use std::{
     collections::BTreeSet,
@@ -12,7 +12,7 @@ use limiter_config::{Invalid, Prefixes, files::TEXT_MOST, invalid, lists, lists:
 /// The most messages about prefixes of a list.
 const MESSAGES: usize = 5;
 
-/// A prefix to ban, or a list of them, on the command line.
+/// A prefix, or a list of them, on the command line.
 #[derive(Clone, Debug)]
 pub enum Given {
     /// A prefix.
@@ -22,10 +22,18 @@ pub enum Given {
 }
 
 /// Reads an argument of `ban`.
-pub fn given(text: &str) -> Result<Given, Invalid> {
+pub fn to_ban(text: &str) -> Result<Given, Invalid> {
+    match to_unban(text)? {
+        Given::Prefix(prefix) => bannable(prefix).map(Given::Prefix),
+        Given::Input => Ok(Given::Input),
+    }
+}
+
+/// Reads an argument of `unban`.
+pub fn to_unban(text: &str) -> Result<Given, Invalid> {
     match text {
         "-" => Ok(Given::Input),
-        text => bannable(prefix_around(text)?).map(Given::Prefix),
+        text => prefix_around(text).map(Given::Prefix),
     }
 }
 
@@ -35,8 +43,29 @@ fn bannable(net: IpNet) -> Result<IpNet, Invalid> {
     Ok(net)
 }
 
+/// The use of prefixes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    Ban,
+    Unban,
+}
+
+impl Use {
+    fn verb(self) -> &'static str {
+        match self {
+            Self::Ban => "ban",
+            Self::Unban => "unban",
+        }
+    }
+}
+
 /// The prefixes of the command line, of the file and of standard input.
-pub fn prefixes(arguments: &[Given], file: Option<&Path>) -> anyhow::Result<BTreeSet<IpNet>> {
+pub fn prefixes(
+    wanted: Use,
+    arguments: &[Given],
+    file: Option<&Path>,
+) -> anyhow::Result<BTreeSet<IpNet>> {
+    let verb = wanted.verb();
     let mut all = BTreeSet::new();
     let mut is_read = false;
     for given in arguments {
@@ -50,26 +79,36 @@ pub fn prefixes(arguments: &[Given], file: Option<&Path>) -> anyhow::Result<BTre
                 input.read_to_end(&mut bytes)?;
                 if bytes.len() as u64 > TEXT_MOST {
                     anyhow::bail!(
-                        "standard input has more than {TEXT_MOST} bytes, and none was banned: use `limiter feed` for lists of this size"
+                        "standard input has more than {TEXT_MOST} bytes, and none was {verb}ned: use `limiter feed` for lists of this size"
                     );
                 }
-                all.extend(listed("standard input", lists::read(&bytes))?);
+                all.extend(listed(wanted, "standard input", lists::read(&bytes))?);
             }
         }
     }
     if let Some(path) = file {
-        all.extend(listed(&path.display().to_string(), lists::named(path))?);
+        all.extend(listed(
+            wanted,
+            &path.display().to_string(),
+            lists::named(path),
+        )?);
     }
     Ok(all)
 }
 
-/// The prefixes of a list, if all of them may be banned.
-fn listed(name: &str, read: Result<Prefixes, Vec<String>>) -> anyhow::Result<Prefixes> {
+/// The prefixes of a list. To ban, all of them must be bannable.
+fn listed(
+    wanted: Use,
+    name: &str,
+    read: Result<Prefixes, Vec<String>>,
+) -> anyhow::Result<Prefixes> {
+    let verb = wanted.verb();
     let read = read.map_err(|mistakes| {
         let mistakes = mistakes.join("; ");
-        anyhow::anyhow!("{name} is no list to ban, and none was banned: {mistakes}")
+        anyhow::anyhow!("{name} is no list to {verb}, and none was {verb}ned: {mistakes}")
     })?;
-    let refused = read.iter().filter_map(|net| bannable(*net).err());
+    let checked = read.iter().filter(|_| wanted == Use::Ban);
+    let refused = checked.filter_map(|net| bannable(*net).err());
     let refused: Vec<_> = refused.map(|why| why.to_string()).collect();
     if refused.is_empty() {
         return Ok(read);
