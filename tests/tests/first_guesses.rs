@@ -1,6 +1,13 @@
 //! The first guess of an operator works, or the message has the command that does.
 
-use limiter_tests::{command::Outcome, files::Folder, hosts::Hosts, need_kernel};
+use std::{io::Write as _, process::Stdio};
+
+use limiter_tests::{
+    command::{Outcome, prepared},
+    files::Folder,
+    hosts::{Hosts, on},
+    need_kernel,
+};
 
 /// Command lines on a host with limiter on `eth0` alone, and a word of the output. All succeed.
 const WORK: &str = r#"
@@ -20,6 +27,12 @@ ban 203.0.113.1 => eth0: 203.0.113.1 banned
 ban 203.0.113.2 203.0.113.3 --for 10m => and 1 more banned for 10m
 bans -i eth0 => 203.0.113.2
 unban 203.0.113.1 => unbanned
+unban eth0 --file BANNED => unbanned
+ban add 203.0.113.8 => 203.0.113.8 banned
+ban eth0 ip 203.0.113.9 => 203.0.113.9 banned
+bans list => 203.0.113.8
+bans eth0 show => 203.0.113.9
+unban ip 203.0.113.9 => unbanned
 unban --all => unbanned
 deny eth0 203.0.113.4 => deny: 1 added
 deny 203.0.113.5 => deny: 1 added
@@ -31,21 +44,43 @@ deny show => 203.0.113.6
 deny rm 203.0.113.4 => deny: 0 added, 1 removed
 deny -i eth0 203.0.113.4 => deny: 1 added
 deny clear => removed
+deny from 203.0.113.4 => deny: 1 added
+allow from 198.51.100.9 => allow: 1 added
 allow eth0 198.51.100.0/24 => allow: 1 added
 allow 198.51.100.7 => allow: 1 added
 tier add partners 192.0.2.0/24 198.51.100.0/24 => partners: 2 added
 tier list partners => 192.0.2.0/24
+tier partners add 203.0.113.0/24 => partners: 1 added
+tier eth0 partners list => 203.0.113.0/24
+tier partners rm 203.0.113.0/24 => 1 removed
+limit add dns --rate 5/s --port 53 --protocol udp => limit dns new
+limit eth0 create ssh --rate 5/m --port 22 => limit ssh new
+limit remove dns => limit dns gone
+limit eth0 ssh delete => limit ssh gone
+limit add dns --rate 5/s --port 53 => limit dns new
+limit dns rm => limit dns gone
+limit add dns --rate 5/s --port 53 => limit dns new
+limit eth0 remove dns => limit dns gone
+status dev eth0 => eth0
+status show => eth0
+check ip 192.0.2.7 => 192.0.2.7
 reset 192.0.2.7 => eth0
 reset --all => eth0
 reload => eth0
 keep => not on trial
 config show => rate
 preset web => interfaces = ["eth0"]
+preset show web => interfaces = ["eth0"]
+preset list => minecraft
 history => eth0: attach by
 history eth0 --last 1h => eth0: ban by
 eth0 history => rate 10/s -> 20/s
 config diff => no difference
 config diff eth0 => no difference
+config compare => no difference
+config list => rate
+config get eth0 => rate
+config validate CONFIG => valid
 config save => the settings in force
 config save eth0 => the settings in force
 "#;
@@ -102,6 +137,63 @@ ban 192.0.2.7 1h => '1h' is not a prefix | --for 1h
 ban 192.0.2.7 --duration 1h => --for 1h
 ban list => limiter bans IFACE
 unban all => limiter unban IFACE --all
+preset show wep => --help
+feed spam /etc/limiter/spam.txt => man limiter-feed | --file FILE
+feed add spam https://example.org/drop.txt => man limiter-feed
+block-country CN => geoip, asn
+ban-country CN => geoip, asn
+ban CN => geoip
+ban AS64500 => asn
+limit list => limiter status IFACE
+limit eth0 22/tcp --rate 5/m => --port 22
+limit eth0 dns 5/s => --rate 5/s
+attach eth0 rate 5/s burst 10 => --rate 5/s --burst 10
+attach eth0 5/s => --rate 5/s
+attach eth0 -c limiter.toml => --config FILE
+attach eth0 --rate 5 --mode skb => --mode generic
+attach --all --rate 5 => ip link
+detach eth0 --force => leave the option out
+set eth0 banip 192.0.2.7 => limiter ban IFACE ADDRESS
+banip 192.0.2.7 => limiter ban IFACE ADDRESS
+unbanip 192.0.2.7 => limiter unban IFACE ADDRESS
+ban remove 192.0.2.7 => limiter unban IFACE ADDRESS
+ban --ip 192.0.2.7 => limiter check IFACE ADDRESS
+ban 192.0.2.7 for 1h => --for 1h
+ban 192.0.2.7 permanent => without --for
+ban 192.0.2.8-192.0.2.15 => 192.0.2.8/29
+bans flush => limiter unban IFACE --all
+allow 22/tcp => --port 22
+allow ssh => --port 22
+deny 192.0.2.7 port 80 => --port 22
+tier create guests => limiter edit IFACE
+decisions list => limiter bans
+rules => limiter limit IFACE NAME
+app list => limiter preset
+clear bans => limiter unban IFACE --all
+ping => limiter status
+-L => limiter status
+-F => --remove
+--reload => limiter reload IFACE
+status verbose => everything that is counted
+status -o json => --json
+status eth0 json => --json
+reload --all => limiter reload all
+reload limiter.toml => --config FILE
+config edit => limiter edit IFACE
+config apply limiter.toml => limiter reload IFACE
+watch -f => Ctrl-C
+watch eth0 192.0.2.7 => --source
+watch --port 53 => --by source,port
+history --since 1h => --last 1h
+top -d 1 => --interval
+top -b => --once
+top senders => --by source,port,protocol
+learn --duration 60s => --for 10m
+replay -r day.pcap => limiter replay FILE
+keep revert => --revert
+reset counters => --interval 5s
+notify --slack https://example.org => --webhook
+export -p 9090 => --listen
 ";
 
 const FILE: &str = r#"
@@ -138,8 +230,11 @@ fn first_guesses_work_where_limiter_is_attached_to_one_interface() {
     need_kernel!();
     let folder = Folder::new();
     let hosts = attached(&folder);
+    let banned = folder.write("banned.txt", "203.0.113.2\n203.0.113.3\n");
     for (line, words) in lines(WORK) {
-        let outcome = hosts.limiter(line);
+        let line = line.replace("BANNED", &banned);
+        let line = line.replace("CONFIG", &folder.path("limiter.toml"));
+        let outcome = hosts.limiter(&line);
         outcome.expect(0);
         expect_words(&outcome, &words);
     }
@@ -153,6 +248,10 @@ fn wrong_guesses_get_the_command_that_works_and_change_nothing() {
     for (line, words) in lines(TIPS) {
         hosts.limiter(line).expect_error(2, &words);
     }
+    // A file that stands where the interface belongs is one. This one does not exist.
+    hosts
+        .limiter("config diff nowhere.toml")
+        .expect_error(1, &["nowhere.toml", "No such file"]);
     let status = hosts.status();
     assert_eq!(status["limits"].as_array().unwrap().len(), 1, "{status}");
     assert_eq!(status["bans"]["by_origin"], serde_json::json!({}));
@@ -238,4 +337,71 @@ fn message_says_that_limiter_is_not_attached() {
         hosts.limiter(line).expect_error(2, &words);
     }
     hosts.limiter("ban evil.example").expect_error(2, &["CIDR"]);
+}
+
+/// A list that other programs print ends as many bans as it has. None of them ends if a line is no prefix.
+#[test]
+fn unban_reads_a_list_from_a_file_or_standard_input() {
+    need_kernel!();
+    let folder = Folder::new();
+    let hosts = attached(&folder);
+    let addresses = "203.0.113.1\n203.0.113.2\n";
+    let unban = |list: &str| {
+        let mut command = prepared("unban eth0 -");
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut unban = on(&hosts.server, || command.spawn()).unwrap();
+        unban
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(list.as_bytes())
+            .unwrap();
+        Outcome::of("unban -".to_owned(), unban.wait_with_output().unwrap())
+    };
+    hosts.run("ban eth0 203.0.113.1 203.0.113.2 203.0.113.3");
+    let wrong = unban("203.0.113.1\nnothing\n");
+    wrong.expect_error(
+        1,
+        &["standard input is no list to unban", "none was unbanned"],
+    );
+    assert!(hosts.run("bans eth0").contains("203.0.113.1"));
+    let outcome = unban(addresses);
+    outcome.expect(0);
+    expect_words(&outcome, &["203.0.113.1 and 1 more unbanned"]);
+    let bans = hosts.run("bans eth0");
+    assert!(
+        !bans.contains("203.0.113.1") && bans.contains("203.0.113.3"),
+        "{bans}"
+    );
+    let empty = folder.write("empty.txt", "# nothing\n");
+    let outcome = hosts.limiter(&format!("unban eth0 --file {empty}"));
+    outcome.expect(0);
+    expect_words(&outcome, &["unchanged: the list is empty"]);
+}
+
+#[test]
+fn config_diff_takes_the_attachments_own_file_or_says_what_to_type() {
+    need_kernel!();
+    let folder = Folder::new();
+    let hosts = attached(&folder);
+    folder.write("limiter.toml", FILE.replace("10/s", "20/s"));
+    assert!(hosts.run("config diff").contains("10/s -> 20/s"));
+    hosts.run("detach eth0");
+    hosts.run("attach eth0 --rate 5");
+    hosts.limiter("config diff").expect_error(
+        1,
+        &[
+            "eth0 was not attached from a file",
+            "limiter config diff eth0 FILE",
+        ],
+    );
+    let file = folder.path("limiter.toml");
+    assert!(
+        hosts
+            .run(&format!("config diff {file}"))
+            .contains("limit all new")
+    );
 }

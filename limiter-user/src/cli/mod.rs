@@ -105,6 +105,7 @@ mod shared {
 mod typed {
     pub mod complete;
     pub mod operands;
+    mod rephrase;
     pub mod tips;
     pub mod words;
 }

@@ -60,7 +60,10 @@ pub async fn run(arguments: Feed) -> anyhow::Result<()> {
         let text = limiter_config::files::read_text(file);
         text.map_err(|error| anyhow!("{shown} cannot be read ({error}): {hint}"))
     };
-    let text = read(&path, "`man limiter-feed` has an example")?;
+    let text = read(
+        &path,
+        "`man limiter-feed` has an example, and `limiter status` shows the feeds that run",
+    )?;
     let settings = Settings::parse(&text).map_err(|mistakes| refused(&path, &mistakes))?;
     let shown = path.display();
     let mut access = access(&settings, read).map_err(|error| anyhow!("{shown}: {error}"))?;

@@ -23,6 +23,7 @@ use crate::{
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Report the mistakes in a file
+    #[command(aliases = ["test", "validate", "verify", "lint"])]
     Check {
         /// The configuration file; - for standard input
         #[arg(value_name = "FILE")]
@@ -31,6 +32,7 @@ pub enum Verb {
         programs: ForPrograms,
     },
     /// Print the settings in force, as a configuration file
+    #[command(aliases = ["print", "list", "get", "cat", "view", "dump", "export"])]
     Show {
         #[command(flatten)]
         on: On,
@@ -38,6 +40,7 @@ pub enum Verb {
         programs: ForPrograms,
     },
     /// Print what a reload of a file would change
+    #[command(alias = "compare")]
     Diff {
         #[command(flatten)]
         on: OnOne,
@@ -48,6 +51,7 @@ pub enum Verb {
         programs: ForPrograms,
     },
     /// Write the settings in force to a file, whose comments stay
+    #[command(alias = "write")]
     Save {
         #[command(flatten)]
         on: OnOne,

@@ -51,7 +51,8 @@ fn real_name(name: &str) -> Option<String> {
     let (wanted, direction) = direction_of(name);
     let socket = net::socket(AddressFamily::INET, SocketType::DGRAM, None).ok()?;
     if wanted.len() > LONGEST {
-        return descriptors::early(interface::real_name(name));
+        // The same name comes back if there is no such interface.
+        return descriptors::early(interface::real_name(name)).filter(|found| found != name);
     }
     let index = netdevice::name_to_index(&socket, wanted).ok()?;
     let found = netdevice::index_to_name(&socket, index).ok()?;

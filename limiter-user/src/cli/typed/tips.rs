@@ -6,25 +6,25 @@ use super::operands;
 use crate::cli::shared::is_interface;
 
 /// Words, and the commands that do what they mean elsewhere.
-const TIPS: [(&str, &str); 27] = [
+const TIPS: &[(&str, &str)] = &[
     (
         "list ls",
         "`limiter status` lists the attachments, `limiter bans` the bans, and `limiter deny list IFACE` the deny list",
     ),
     (
-        "show info ps state display",
+        "show info ps state display get ping interfaces devices jail jails qdisc class",
         "`limiter status` shows the attachments, and `limiter config show IFACE` the settings in force",
     ),
     (
-        "stats statistics counters monitor live",
+        "stats statistics counters monitor live sources",
         "`limiter status` shows the counters, and `limiter top IFACE` the sources, live",
     ),
     (
-        "block drop reject blacklist blocklist",
+        "block drop reject blacklist blocklist denylist banip jailed",
         "`limiter ban IFACE ADDRESS` drops a source until `limiter unban IFACE ADDRESS`; `limiter deny add IFACE ADDRESS` puts it on the deny list",
     ),
     (
-        "unblock",
+        "unblock unbanip unjail",
         "`limiter unban IFACE ADDRESS` ends a ban, and `limiter deny remove IFACE ADDRESS` takes a source off the deny list",
     ),
     (
@@ -32,7 +32,7 @@ const TIPS: [(&str, &str); 27] = [
         "`limiter allow add IFACE ADDRESS` lets a source pass before any limit",
     ),
     (
-        "stop off disable down unload kill uninstall",
+        "stop off disable down unload kill uninstall destroy",
         "`limiter detach IFACE` stops limiting, and leaves nothing behind",
     ),
     (
@@ -40,11 +40,11 @@ const TIPS: [(&str, &str); 27] = [
         "`limiter detach IFACE` stops limiting, and `limiter deny remove IFACE ADDRESS` takes a source off the deny list",
     ),
     (
-        "start on enable up load run create install",
+        "start on enable up load run create install ratelimit throttle police shape",
         "`limiter attach IFACE --rate RATE` begins to limit",
     ),
     (
-        "add new",
+        "add new insert append",
         "`limiter attach IFACE --rate RATE` begins to limit, and `limiter deny add IFACE ADDRESS` puts a source on the deny list",
     ),
     (
@@ -55,14 +55,34 @@ const TIPS: [(&str, &str); 27] = [
         "change update modify rate",
         "`limiter set IFACE --rate RATE` changes a limit while traffic flows",
     ),
+    (
+        "limits rules rule ruleset chain filter policy",
+        "`limiter status` shows the limits, `limiter limit IFACE NAME --rate 5/m --port 22` adds one, and `limiter config show IFACE` prints them as a file",
+    ),
+    (
+        "decisions decision alerts bouncers bouncer",
+        "`limiter bans` lists the bans, `limiter ban IFACE ADDRESS --for 1h` bans a source, and `limiter feed NAME` takes CrowdSec's decisions over",
+    ),
+    (
+        "senders talkers flows connections",
+        "`limiter watch IFACE --by source,port,protocol --for 10s` prints who sends, and `limiter top IFACE` the sources of the limits, live",
+    ),
+    (
+        "app apps services service",
+        "`limiter preset` lists limits for services, and `limiter attach IFACE --preset web` limits by one",
+    ),
+    (
+        "swap",
+        "`limiter deny replace IFACE --file FILE` replaces the deny list at once",
+    ),
     ("version", "`limiter --version` prints the version"),
     (
-        "logs events tail trace drops",
+        "logs logging events tail trace drops",
         "`limiter watch IFACE` prints drops as they happen, and `limiter log IFACE` what the kernel program reports",
     ),
     (
         "clear flush zero",
-        "`limiter reset IFACE --all` refills all buckets, and `limiter deny clear IFACE` empties the deny list",
+        "`limiter reset IFACE --all` refills all buckets, `limiter deny clear IFACE` empties the deny list, and `limiter unban IFACE --all` ends all bans",
     ),
     (
         "save dump export-config backup",
@@ -101,7 +121,7 @@ const TIPS: [(&str, &str); 27] = [
         "`limiter keep IFACE` keeps a change that is on trial",
     ),
     (
-        "country countries geoip geo asn",
+        "country countries geoip geo asn geoblock geo-block block-country ban-country deny-country country-block block-asn ban-asn",
         "`limiter deny add IFACE --file FILE` drops the prefixes of a file; the reference of the file has lists by country and network (geoip, asn)",
     ),
     (
@@ -116,11 +136,13 @@ const TIPS: [(&str, &str); 27] = [
 
 /// Puts a tip into the error about a wrong verb, or about words behind the verb `verb`, if there is one.
 pub fn add(error: &mut Error, verb: Option<&str>) {
+    if let Some(tip) = operands::tip(error, verb) {
+        error.remove(ContextKind::SuggestedArg);
+        error.remove(ContextKind::SuggestedSubcommand);
+        put(error, tip);
+        return;
+    }
     if error.kind() != ErrorKind::InvalidSubcommand {
-        if let Some(tip) = verb.and_then(|verb| operands::tip(error, verb)) {
-            error.remove(ContextKind::SuggestedArg);
-            put(error, tip);
-        }
         return;
     }
     let Some(ContextValue::String(verb)) = error.get(ContextKind::InvalidSubcommand) else {
@@ -159,7 +181,8 @@ mod tests {
                 let line = line
                     .replace("IFACE", "eth0")
                     .replace("ADDRESS", "192.0.2.7")
-                    .replace("RATE", "5/s");
+                    .replace("RATE", "5/s")
+                    .replace("NAME", "ssh");
                 let read = command().try_get_matches_from(line.split(' '));
                 let wrong = read.err().filter(clap::Error::use_stderr);
                 assert!(wrong.is_none(), "{line}: {}", wrong.unwrap());

@@ -3,9 +3,13 @@
 
 use std::{ffi::OsString, net::IpAddr};
 
-use clap::{Arg, ArgAction, ArgMatches, Command, error::ErrorKind};
+use clap::{
+    Arg, ArgAction, ArgMatches, Command,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 use limiter_kernel::Attachment;
 
+use super::{operands, rephrase::rephrased};
 use crate::cli::shared::{descriptors, interfaces::ALL, is_interface, prefix};
 
 /// The value's name of arguments that are interfaces.
@@ -14,6 +18,8 @@ const IFACE: &str = "IFACE";
 const WITHOUT_ATTACHMENT: [&str; 3] = ["attach", "doctor", "learn"];
 /// The verb that never guesses its interface: protection would end where nobody meant it.
 const NEVER_GUESSES: &str = "detach";
+/// The verb whose lists have names.
+const NAMED_LIST: &str = "tier";
 const NOT_ATTACHED: &str =
     "limiter is not attached to any interface: `limiter attach IFACE --rate RATE` begins to limit";
 
@@ -26,11 +32,18 @@ pub fn parse(
     let mut definition = command();
     let (mut words, is_named) = with_named(words, &definition);
     if !is_named {
-        words = in_order(words, &definition);
+        words = in_order(rephrased(words), &definition);
+        words = with_attached_before_file(words, &definition);
     }
     let read = |words: &[OsString]| command().try_get_matches_from(words);
     let wrong = match read(&words) {
         Err(wrong) if !is_named && may_lack(wrong.kind()) => wrong,
+        Ok(matches) => {
+            return match misread(&matches, &definition) {
+                Some(wrong) => Err(wrong),
+                None => Ok(matches),
+            };
+        }
         read => return read,
     };
     let Some(verb) = Verb::of(&words, &definition) else {
@@ -74,6 +87,40 @@ pub fn parse(
 pub fn verb(words: &[OsString], command: &Command) -> Option<String> {
     let verb = Verb::of(words, command)?;
     verb.path.into_iter().next()
+}
+
+/// Puts the only attached interface in front of a file that stands where the interface belongs, as in `config diff FILE`.
+fn with_attached_before_file(words: Vec<OsString>, definition: &Command) -> Vec<OsString> {
+    let place = Verb::of(&words, definition).filter(Verb::has_interfaces_and_file);
+    let place = place.map(|verb| verb.place).filter(|place| {
+        let word = words.get(*place).and_then(|word| word.to_str());
+        word.is_some_and(|word| operands::is_file(word) && !is_interface(word))
+    });
+    match (place, attached().as_deref()) {
+        (Some(place), Some([only])) => with_interface(&words, place, only),
+        _ => words,
+    }
+}
+
+/// The error about a word that was read as an interface, is none, and has a tip that says what is meant.
+fn misread(matches: &ArgMatches, definition: &Command) -> Option<clap::Error> {
+    let (mut verb, mut matches, mut command) = (None, matches, definition);
+    while let Some((name, inner)) = matches.subcommand() {
+        command = command.find_subcommand(name)?;
+        verb.get_or_insert(name);
+        matches = inner;
+    }
+    let mut positionals = command.get_positionals();
+    let interfaces = positionals.find(|given| is_interfaces(given))?;
+    let words = matches.get_raw(interfaces.get_id().as_str())?;
+    let has_tip = |word: &&str| operands::about(verb.unwrap_or_default(), word).is_some();
+    let mut wrong = words.filter_map(|word| word.to_str()).filter(has_tip);
+    let word = wrong.find(|word| !is_interface(word))?;
+    let mut error = clap::Error::new(ErrorKind::InvalidValue).with_cmd(command);
+    let text = |text: &str| ContextValue::String(text.to_owned());
+    error.insert(ContextKind::InvalidArg, text("<IFACE>"));
+    error.insert(ContextKind::InvalidValue, text(word));
+    Some(error)
 }
 
 /// The words with an interface at a place.
@@ -148,6 +195,12 @@ struct Verb<'a> {
 }
 
 impl<'a> Verb<'a> {
+    fn has_interfaces_and_file(&self) -> bool {
+        let is_file = |given: &Arg| given.get_id() == "file";
+        let mut all = self.command.get_positionals();
+        all.next().is_some_and(is_interfaces) && all.any(is_file)
+    }
+
     fn of(words: &[OsString], command: &'a Command) -> Option<Self> {
         let mut verb = Self {
             command,
@@ -216,7 +269,7 @@ fn with_named(words: Vec<OsString>, command: &Command) -> (Vec<OsString>, bool) 
     }
 }
 
-/// Puts the verb in front of the interface, as in `deny eth0 list`, and adds `add` to `deny eth0 192.0.2.7`.
+/// Puts the verb in front of the interface and of the list, as in `deny eth0 list` and `tier partners list`, and adds `add` to `deny eth0 192.0.2.7`.
 fn in_order(mut words: Vec<OsString>, command: &Command) -> Vec<OsString> {
     let (outer, from) = match Verb::of(&words, command) {
         Some(verb) => (verb.command, verb.place),
@@ -231,10 +284,10 @@ fn in_order(mut words: Vec<OsString>, command: &Command) -> Vec<OsString> {
     };
     let is_prefix = |word: &str| prefix(word).is_ok() || word.parse::<IpAddr>().is_ok();
     let is_first_interface = is_interface(first);
-    let verb = operands
-        .get(1)
-        .filter(|(_, word)| is_first_interface && outer.find_subcommand(word).is_some());
-    if let Some(&(behind, _)) = verb {
+    // A named list also stands in front of its verb.
+    let most = usize::from(is_first_interface) + usize::from(outer.get_name() == NAMED_LIST);
+    let mut behind = operands.iter().skip(1).take(most);
+    if let Some(&(behind, _)) = behind.find(|(_, word)| outer.find_subcommand(word).is_some()) {
         let verb = words.remove(behind);
         words.insert(place, verb);
         return words;
