@@ -1,7 +1,10 @@
 //! `watch` reports drops with their details within its budget, and counts the rest.
 
 use std::{
-    fs, thread,
+    fs,
+    io::{BufRead as _, BufReader},
+    process::Stdio,
+    thread,
     time::{Duration, Instant, SystemTime},
 };
 
@@ -9,9 +12,9 @@ use aya::maps::{Array, Map, MapData};
 use limiter_common::abi::events::{EVENT_BURST, EVENT_COST, Watches};
 use limiter_kernel::sys::clock;
 use limiter_tests::{
-    command::ip,
+    command::{ip, prepared},
     files::{Folder, at_driver},
-    hosts::Hosts,
+    hosts::{Hosts, on},
     need_kernel, number,
     packet::{Segment, arp},
     traffic::{Traffic, ends, udp},
@@ -105,6 +108,47 @@ fn watch_reports_drops_of_one_limit() {
     let ended = watcher.end();
     assert_eq!((ended.sums(), &ended.stdout[..]), ((7, 0), ""));
     assert_eq!(lost(&hosts), 0);
+}
+
+#[test]
+fn first_line_says_when_the_watch_ends_and_that_shadow_drops_nothing() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.run(ONE);
+    let traffic = Traffic::new(&hosts);
+    let first_line = |line: &str| {
+        let mut watch = prepared(line);
+        watch.stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut watch = on(&hosts.server, || watch.spawn()).unwrap();
+        let mut text = String::new();
+        let mut stderr = BufReader::new(watch.stderr.take().unwrap());
+        stderr.read_line(&mut text).unwrap();
+        let frame = from(&hosts, SOURCE, 9);
+        traffic.send(&[&frame, &frame, &frame, &frame]);
+        assert!(watch.wait().unwrap().success(), "{line}: {text}");
+        text
+    };
+    for (line, text) in [
+        (
+            "watch eth0 -n 3",
+            "eth0: drops are shown until there are 3, or until you press Ctrl-C",
+        ),
+        (
+            "watch eth0 -n 1 --for 1m",
+            "eth0: drops are shown for 1m, until there is 1, or until you press Ctrl-C",
+        ),
+        (
+            "watch eth0 --for 1s",
+            "eth0: drops are shown for 1s, or until you press Ctrl-C",
+        ),
+    ] {
+        assert_eq!(first_line(line), format!("limiter: {text}\n"));
+    }
+    hosts.run("set eth0 --shadow on");
+    assert_eq!(
+        first_line("watch eth0 -n 2"),
+        "limiter: eth0: SHADOW, nothing is dropped: packets that would be dropped are shown until there are 2, or until you press Ctrl-C\n"
+    );
 }
 
 const SEVERAL: &str = r#"

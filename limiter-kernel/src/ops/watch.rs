@@ -84,6 +84,8 @@ pub struct Watching {
     pub no_ethernet: bool,
     /// Direction of the packets.
     pub direction: Direction,
+    /// True if the interface was in shadow when the watch began.
+    pub in_shadow: bool,
     dir: Dir,
     filter: Filter,
     /// Names of limits, by slot. Limits that were removed may still have events.
@@ -146,6 +148,7 @@ impl Watching {
             in_stack: record.tc,
             no_ethernet: record.no_ethernet,
             direction: record.settings.direction,
+            in_shadow: record.settings.shadow,
             names: BTreeMap::new(),
             lost_before: tables.lost_by(place.number)?,
             session: fastrand::u64(1..),

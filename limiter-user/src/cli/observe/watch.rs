@@ -143,9 +143,17 @@ pub async fn run(arguments: Watch) -> anyhow::Result<()> {
 }
 
 /// The end of a watch, in words.
-fn end_of(time: Option<Duration>) -> String {
-    let time = time.map(|time| format!("for {}, or ", humantime::format_duration(time)));
-    format!("{}until you press Ctrl-C", time.unwrap_or_default())
+fn end_of(time: Option<Duration>, count: Option<NonZeroU64>) -> String {
+    let time = time.map(|time| format!("for {}", humantime::format_duration(time)));
+    let count = count.map(|count| match count.get() {
+        1 => "until there is 1".to_owned(),
+        many => format!("until there are {}", grouped(many)),
+    });
+    let ends: Vec<_> = time.into_iter().chain(count).collect();
+    match ends.join(", ") {
+        ends if ends.is_empty() => "until you press Ctrl-C".to_owned(),
+        ends => format!("{ends}, or until you press Ctrl-C"),
+    }
 }
 
 /// Prints a table of who sends.
@@ -156,7 +164,10 @@ async fn sum(
     stop: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
     let name = watching.interface.clone();
-    note(&format!("{name}: packets are counted {}", end_of(time)));
+    note(&format!(
+        "{name}: packets are counted {}",
+        end_of(time, None)
+    ));
     let mut summing = Summing::new(watching, &wanted);
     let ended = summing.until(stop).await;
     summing.watching.stop();
@@ -184,6 +195,8 @@ async fn lines(
         done: if file.is_some() { "written" } else { "shown" },
         packets: if watching.shows_passed() {
             "packets"
+        } else if watching.in_shadow {
+            "packets that would be dropped"
         } else {
             "drops"
         },
@@ -197,11 +210,15 @@ async fn lines(
         shown: 0,
         said_lost: false,
     };
+    let shadow = match showing.watching.in_shadow {
+        true => "SHADOW, nothing is dropped: ",
+        false => "",
+    };
     note(&format!(
-        "{name}: {} are {} {}",
+        "{name}: {shadow}{} are {} {}",
         showing.packets,
         showing.done,
-        end_of(arguments.time)
+        end_of(arguments.time, arguments.count)
     ));
     let ended = showing.until(stop).await;
     showing.watching.stop();
