@@ -73,12 +73,13 @@ impl Viewer {
         let is_named = |name: &String| names.contains(&name.as_str());
         let interfaces = &mut snapshot.status.interfaces;
         interfaces.retain(|interface| is_named(&interface.name));
+        let interfaces = &snapshot.status.interfaces;
         snapshot.tops.retain(|top| is_named(&top.interface));
         let there = |name: &&&str| interfaces.iter().any(|found| found.name == **name);
         let missing = names.iter().filter(|name| !there(name));
         let missing = missing.map(|name| {
-            let mut unreadable = snapshot.unreadable.iter();
-            match unreadable.find(|error| error.contains(name)) {
+            let mut notes = snapshot.notes();
+            match notes.find(|text| text.contains(name)) {
                 Some(error) => anyhow!("{error}"),
                 None => anyhow!("limiter is not attached to '{name}'"),
             }

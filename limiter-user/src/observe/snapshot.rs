@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use limiter_kernel::{Attachment, Result};
+use limiter_kernel::{Attachment, Error, Result};
 use serde::{Deserialize, Serialize};
 
 use super::{Status, Top, collect, feeds, own_name};
@@ -28,6 +28,9 @@ pub struct Snapshot {
     /// Errors of attachments that cannot be read, one line each.
     #[serde(rename = "errors")]
     pub unreadable: Vec<String>,
+    /// Trials that are over, so that nothing is limited, one line each.
+    #[serde(default)]
+    pub trials_over: Vec<String>,
 }
 
 impl Snapshot {
@@ -57,9 +60,17 @@ impl Snapshot {
             }
         };
         let errors = Attachment::visit_all(read).await?;
-        snapshot
-            .unreadable
-            .extend(errors.iter().map(ToString::to_string));
+        for error in errors {
+            match error {
+                Error::TrialOver(..) => snapshot.trials_over.push(error.to_string()),
+                _ => snapshot.unreadable.push(error.to_string()),
+            }
+        }
         Ok(snapshot)
+    }
+
+    /// What people should know of attachments that the snapshot lacks, one line each.
+    pub fn notes(&self) -> impl Iterator<Item = &String> {
+        self.unreadable.iter().chain(&self.trials_over)
     }
 }

@@ -18,6 +18,7 @@ use limiter_tests::{
     hosts::{Hosts, on},
     need_kernel, need_program,
     traffic::Traffic,
+    trials::{attach, wait_for_the_end},
 };
 use nix::{
     mount::{MsFlags, mount},
@@ -154,6 +155,41 @@ fn member_of_the_group_sees_what_root_sees_and_changes_nothing() {
         as_user(&limiter, GROUP, "status").expect_error(1, &["does not run"]);
         let exporter = export(&hosts);
         as_user(&limiter, GROUP, "status").expect(0);
+        drop(exporter);
+        hosts.run("detach eth0");
+    });
+}
+
+/// A trial that is over has nothing to show, for root and for others: it is no attachment that cannot be read.
+#[test]
+fn trial_that_is_over_fails_no_status() {
+    need_kernel!();
+    need_program!("setpriv");
+    let (hosts, limiter) = (Hosts::new(), Copy::new());
+    on(&hosts.server, || {
+        own_run();
+        attach(&hosts, "10s");
+        let exporter = export(&hosts);
+        wait_for_the_end(&hosts);
+        eventually("the exporter reads again", || {
+            exporter
+                .samples()
+                .get("limiter_attached")
+                .is_none_or(|attached| *attached == 0.0)
+                && exporter.json("/api/status")["interfaces"] == serde_json::json!([])
+        });
+        let root = hosts.limiter("status --json");
+        root.expect(0);
+        let seen = as_user(&limiter, GROUP, "status --json");
+        seen.expect(0);
+        assert_eq!(seen.stdout, root.stdout);
+        assert!(seen.stderr.contains("nothing is limited"), "{seen:#?}");
+        as_user(&limiter, GROUP, "status eth0").expect_error(1, &["the trial on 'eth0' ended at"]);
+        let status = exporter.json("/api/status");
+        assert_eq!(status["errors"], serde_json::json!([]), "{status}");
+        let over = status["trials_over"][0].as_str().unwrap();
+        assert!(over.contains("the trial on 'eth0' ended at"), "{status}");
+        assert_eq!(exporter.samples()["limiter_unreadable_attachments"], 0.0);
         drop(exporter);
         hosts.run("detach eth0");
     });

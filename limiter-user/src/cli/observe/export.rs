@@ -70,8 +70,8 @@ pub async fn run(arguments: Export) -> anyhow::Result<()> {
     let (collection, lost) = Collection::start(helper::start(None)?, true);
     // Unreadable attachments are reported now, not at the first scrape.
     let reading = collection.latest().await.map_err(anyhow::Error::msg)?;
-    for error in &reading.snapshot.unreadable {
-        note(error);
+    for text in reading.snapshot.notes() {
+        note(text);
     }
     let server = Server::bind(arguments.listen).await?;
     let socket = arguments.socket_group;

@@ -95,8 +95,7 @@ pub async fn run(mut options: Notify) -> anyhow::Result<()> {
     let (collection, _) = Collection::start(helper, false);
     // Attachments that cannot be read are reported now, not when they are missed.
     let reading = collection.latest().await.map_err(anyhow::Error::msg)?;
-    let unreadable = reading.snapshot.unreadable.iter();
-    unreadable.for_each(|error| note(error));
+    reading.snapshot.notes().for_each(|text| note(text));
     if let Hook::Exec(path) = &hook {
         let cannot = |error: io::Error| {
             let (path, user) = (path.display(), getuid());

@@ -128,6 +128,10 @@ async fn by_socket(arguments: &Status, viewer: &Viewer) -> anyhow::Result<()> {
         anyhow::bail!("{error}");
     }
     errors.iter().for_each(|error| note(&error.to_string()));
+    if names.is_empty() {
+        // After a trial with nothing before it, an interface has nothing to show.
+        snapshot.trials_over.iter().for_each(|text| note(text));
+    }
     let status = snapshot.status;
     let text = || show::status::status(&status, terminal_width());
     document(arguments.programs.json, &status, text)?;

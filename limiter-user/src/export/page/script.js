@@ -162,7 +162,7 @@ async function refresh() {
   }
   byId("nothing").hidden = names.size > 0;
   showIndex();
-  showErrors(value.errors);
+  showErrors([...value.errors, ...value.trials_over]);
 }
 
 /** Draws the last two hours, which the exporter keeps. */
