@@ -238,6 +238,53 @@ fn list_of_limits_scrolls(hosts: &Hosts, screen: &Screen) {
     press(screen, "x", "SOURCES");
 }
 
+/// A packet that no limit matches has no row among the sources, and one in the table of senders.
+#[test]
+fn senders_are_counted_whatever_limit_they_meet() {
+    need_kernel!();
+    need_program!("tmux");
+    let hosts = Hosts::new();
+    hosts.attach_file(
+        "interfaces = [\"eth0\"]\n[[limit]]\nname = \"game\"\nrate = \"5/s\"\nmatch = { destination_port = 9 }\n",
+    );
+    let frames = [("198.51.100.7", 9), ("198.51.100.8", 8_080)]
+        .map(|(source, port)| udp(&hosts, source.parse().unwrap(), port));
+    let _flood = Flood::start(&hosts, frames.into(), Duration::from_millis(20));
+    let screen = Screen::open(&hosts.server, (80, 24));
+    open(&screen, "");
+    screen.wait_for("w senders");
+    screen.wait_for("198.51.100.7");
+    assert!(!screen.text().contains("198.51.100.8"), "{}", screen.text());
+    press(&screen, "w", "limiter watch --by source,port,protocol");
+    screen.wait_for("WHO SENDS 1-");
+    let row = |source: &str| {
+        let lines = screen.lines();
+        let row = lines.iter().find(|line| line.contains(source)).cloned();
+        row.unwrap_or_else(|| panic!("no {source}: {lines:#?}"))
+    };
+    let words =
+        |row: String| -> Vec<String> { row.split_whitespace().map(str::to_owned).collect() };
+    assert_eq!(words(row("198.51.100.8"))[1..3], ["8080", "udp"]);
+    assert!(row("198.51.100.8").ends_with(" 0 %"), "{}", screen.text());
+    assert!(!row("198.51.100.7").ends_with(" 0 %"), "{}", screen.text());
+    press(&screen, "w", "limiter watch --by");
+    screen.wait_for("WHO SENDS 1-");
+    press(&screen, "x", "SOURCES");
+    // The program reports packets that pass only while it is asked to.
+    screen.press("q");
+    screen.wait_for("status 0");
+    press_after_detach(&hosts, &screen);
+}
+
+/// An error of the command is shown like that of others.
+fn press_after_detach(hosts: &Hosts, screen: &Screen) {
+    open(screen, "");
+    screen.press("p");
+    screen.wait_for("PAUSED");
+    hosts.run("detach eth0");
+    press(screen, "w", "not attached");
+}
+
 #[test]
 fn sources_have_their_countries_and_networks() {
     need_kernel!();

@@ -1,4 +1,4 @@
-//! The commands that the live view has carried out: three, with an interface and a source each.
+//! The commands that the live view has carried out: three about a source, and one that counts who sends.
 
 use std::{
     io,
@@ -9,33 +9,46 @@ use ipnet::IpNet;
 use limiter_config::{escape, lists::show, names};
 use serde::{Deserialize, Serialize};
 
-/// A command about a source.
+/// A command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deed {
     /// The command.
     pub verb: Verb,
     /// The interface.
     pub interface: String,
-    /// The source.
-    pub source: IpNet,
 }
 
-/// A command that the live view knows.
+/// A command that the live view knows, with its source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verb {
     /// `ban`, for this time.
-    Ban(String),
+    Ban(IpNet, String),
     /// `allow add`.
-    Allow,
+    Allow(IpNet),
     /// `reset`.
-    Reset,
+    Reset(IpNet),
+    /// `watch --by`.
+    Senders,
 }
+
+/// The words that count who sends. The interface follows.
+const SENDERS: [&str; 7] = [
+    "watch",
+    "--by",
+    "source,port,protocol",
+    "--for",
+    "5s",
+    "--rows",
+    "200",
+];
 
 /// The end of a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Done {
-    /// Everything that it printed, on one line.
+    /// Everything that it printed, on one line; the lines of a table, without notes.
     pub text: String,
+    /// True if the text is a table.
+    pub is_table: bool,
     /// True if it failed.
     pub is_error: bool,
 }
@@ -43,21 +56,17 @@ pub struct Done {
 impl Deed {
     /// The words of the command line behind `limiter`.
     pub fn words(&self) -> Vec<String> {
-        let (interface, source) = (self.interface.clone(), show(&self.source));
+        let interface = self.interface.as_str();
         let words = |words: &[&str]| -> Vec<String> {
             words.iter().map(|word| (*word).to_owned()).collect()
         };
         match &self.verb {
-            Verb::Ban(time) => [
-                words(&["ban"]),
-                vec![interface, source],
-                vec!["--for".to_owned(), time.clone()],
-            ]
-            .concat(),
-            Verb::Allow => [words(&["allow", "add"]), vec![interface, source]].concat(),
-            Verb::Reset => {
-                let address = self.source.addr().to_string();
-                [words(&["reset"]), vec![interface, address]].concat()
+            Verb::Ban(source, time) => words(&["ban", interface, &show(source), "--for", time]),
+            Verb::Allow(source) => words(&["allow", "add", interface, &show(source)]),
+            Verb::Reset(source) => words(&["reset", interface, &source.addr().to_string()]),
+            Verb::Senders => {
+                let count = [SENDERS.as_slice(), &[interface]].concat();
+                words(&count)
             }
         }
     }
@@ -66,6 +75,7 @@ impl Deed {
     pub fn run(&self) -> Done {
         let refused = |text: String| Done {
             text: escape(&text, |_| false),
+            is_table: false,
             is_error: true,
         };
         if let Err(error) = names::interface(&self.interface) {
@@ -76,6 +86,11 @@ impl Deed {
             return refused(format!("'{}' looks like an option", self.interface));
         }
         match self.output() {
+            Ok(output) if self.verb == Verb::Senders && output.status.success() => Done {
+                text: escape(&String::from_utf8_lossy(&output.stdout), |c| c == '\n'),
+                is_table: true,
+                is_error: false,
+            },
             Ok(output) => {
                 let printed = [output.stdout, output.stderr].concat();
                 let printed = String::from_utf8_lossy(&printed);
@@ -107,19 +122,23 @@ mod tests {
         Deed {
             verb,
             interface: interface.to_owned(),
-            source: "198.51.100.0/24".parse().unwrap(),
         }
     }
 
     #[test]
     fn deed_is_a_command_line_of_its_verb() {
+        let source: IpNet = "198.51.100.0/24".parse().unwrap();
         for (verb, line) in [
             (
-                Verb::Ban("10m".to_owned()),
+                Verb::Ban(source, "10m".to_owned()),
                 "ban eth0 198.51.100.0/24 --for 10m",
             ),
-            (Verb::Allow, "allow add eth0 198.51.100.0/24"),
-            (Verb::Reset, "reset eth0 198.51.100.0"),
+            (Verb::Allow(source), "allow add eth0 198.51.100.0/24"),
+            (Verb::Reset(source), "reset eth0 198.51.100.0"),
+            (
+                Verb::Senders,
+                "watch --by source,port,protocol --for 5s --rows 200 eth0",
+            ),
         ] {
             assert_eq!(deed(verb, "eth0").words().join(" "), line);
         }
@@ -128,7 +147,7 @@ mod tests {
     #[test]
     fn deed_on_a_name_that_no_interface_can_have_is_not_run() {
         for name in ["--all", "", "a/b", "-h"] {
-            let done = deed(Verb::Reset, name).run();
+            let done = deed(Verb::Senders, name).run();
             assert!(done.is_error, "{name}: {done:?}");
         }
     }

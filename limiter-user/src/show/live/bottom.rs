@@ -8,8 +8,17 @@ use crate::show::live::{
 };
 
 /// Keys with their meaning, the most important ones first.
-const KEYS: [&str; 9] = [
-    "q quit", "? help", "/ filter", "s sort", "b ban", "a allow", "r reset", "p pause", "l limits",
+const KEYS: [&str; 10] = [
+    "q quit",
+    "? help",
+    "/ filter",
+    "s sort",
+    "b ban",
+    "a allow",
+    "r reset",
+    "w senders",
+    "p pause",
+    "l limits",
 ];
 
 /// The most lines that a result takes.

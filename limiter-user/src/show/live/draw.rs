@@ -2,7 +2,7 @@
 
 use ratatui::{Frame, layout::Rect, text::Line};
 
-use super::{all_limits, bottom, header, help, limits, sources, view::View};
+use super::{bottom, header, help, limits, page, sources, view::View};
 
 /// The height from which blank lines set the parts apart.
 const AIRY: usize = 20;
@@ -16,9 +16,16 @@ impl View {
         let (width, height) = (usize::from(area.width), usize::from(area.height));
         let bottom = bottom::lines(self, width);
         let room = height.saturating_sub(bottom.len());
-        let mut lines = match (self.help, self.listed) {
-            (true, _) => help::lines(self, width, room),
-            (false, Some(_)) => all_limits::lines(self, width, room),
+        let mut lines = match (self.help, self.page.take()) {
+            (true, page) => {
+                self.page = page;
+                help::lines(self, width, room)
+            }
+            (false, Some(mut page)) => {
+                let lines = page::lines(self, &mut page, width, room);
+                self.page = Some(page);
+                lines
+            }
             (false, None) => self.parts(width, room),
         };
         lines.truncate(room);

@@ -8,7 +8,7 @@ use crate::show::live::{
 };
 
 /// Keys, with their meaning in a word, and in a sentence.
-const KEYS: [(&str, &str, &str); 16] = [
+const KEYS: [(&str, &str, &str); 17] = [
     (
         "Up Down",
         "choose",
@@ -39,6 +39,11 @@ const KEYS: [(&str, &str, &str); 16] = [
         "r",
         "reset",
         "refill the buckets of the chosen source: asks whether",
+    ),
+    (
+        "w",
+        "who sends",
+        "count for 5 s who sends what, whatever limit the packets meet",
     ),
     ("l", "all limits", "show idle limits, too"),
     (

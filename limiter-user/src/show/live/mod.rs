@@ -1,12 +1,12 @@
 //! The live view of `top`: sums and reasons first, then limits, then sources.
 
-mod all_limits;
 mod bottom;
 mod draw;
 mod grid;
 mod header;
 mod help;
 mod limits;
+mod page;
 mod sources;
 mod style;
 mod view;
@@ -18,4 +18,4 @@ mod tests;
 
 pub use sources::{columns, title};
 pub use style::Palette;
-pub use view::{Dialog, Told, View};
+pub use view::{Content, Dialog, Page, Told, View};

@@ -317,3 +317,26 @@ fn nothing_of_any_size_panics() {
         }
     }
 }
+
+#[test]
+fn table_of_senders_scrolls_below_its_titles() {
+    let mut table = vec![
+        "eth0: 40 packets/s".to_owned(),
+        " SOURCE  PACKETS/s".to_owned(),
+    ];
+    table.extend((1..=40).map(|number| format!(" 192.0.2.{number}  1")));
+    let mut view = view(flood(9));
+    for (first, bar, top) in [
+        (0, "WHO SENDS 1-20 of 40; w counts again", "192.0.2.1 "),
+        (99, "WHO SENDS 21-40 of 40; w counts again", "192.0.2.21 "),
+    ] {
+        let content = Content::Senders(table.clone());
+        view.page = Some(Page { content, first });
+        let lines = lines(&mut view, (80, 24));
+        assert!(lines[0].starts_with(bar), "{lines:#?}");
+        assert_eq!(lines[1], table[0]);
+        assert_eq!(lines[2], table[1]);
+        assert!(lines[3].contains(top), "{lines:#?}");
+    }
+    assert_eq!(view.page.unwrap().first, 20, "the last rows are the end");
+}

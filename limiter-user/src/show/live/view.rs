@@ -24,8 +24,8 @@ pub struct View {
     pub paused: bool,
     /// True if idle limits have rows.
     pub all_limits: bool,
-    /// The number of the first limit of the list of all limits; none if the list is not shown.
-    pub listed: Option<usize>,
+    /// A list over the whole screen.
+    pub page: Option<Page>,
     /// True if the help is shown.
     pub help: bool,
     /// True if there are other interfaces to show.
@@ -40,6 +40,31 @@ pub struct View {
     pub scrolled: usize,
     /// The number of rows that sources have on the screen.
     pub rows: usize,
+}
+
+/// A list over the whole screen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Its content.
+    pub content: Content,
+    /// The number of the first line on the screen.
+    pub first: usize,
+}
+
+/// The content of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// All limits.
+    Limits,
+    /// The table of who sends.
+    Senders(Vec<String>),
+}
+
+impl Page {
+    /// The beginning of a list.
+    pub fn new(content: Content) -> Self {
+        Self { content, first: 0 }
+    }
 }
 
 /// A question to the user.
@@ -88,7 +113,7 @@ impl View {
             filter: String::new(),
             paused: false,
             all_limits: false,
-            listed: None,
+            page: None,
             help: false,
             has_others: false,
             dialog: None,

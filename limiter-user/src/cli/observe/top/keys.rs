@@ -10,7 +10,7 @@ use crate::{
     cli::lists::ban::lasting,
     helper::{Deed, Verb},
     observe::{Filter, choice::Chosen, sample::Gauge},
-    show::live::{Dialog, Told, View, columns},
+    show::live::{Content, Dialog, Page, Told, View, columns},
 };
 
 /// The time of a ban that is offered.
@@ -56,8 +56,15 @@ impl Seat {
             self.view.help = false;
             return Reaction::None;
         }
-        if let Some(first) = self.view.listed {
-            self.view.listed = scrolled(first, self.view.rows, key.code);
+        if let Some(mut page) = self.view.page.take() {
+            let is_of_senders = matches!(page.content, Content::Senders(_));
+            if is_of_senders && key.code == KeyCode::Char('w') {
+                return Reaction::Do(self.count_senders());
+            }
+            self.view.page = scrolled(page.first, self.view.rows, key.code).map(|first| {
+                page.first = first;
+                page
+            });
             return Reaction::None;
         }
         match self.view.dialog.take() {
@@ -78,7 +85,8 @@ impl Seat {
             KeyCode::Char('?' | 'h') => self.view.help = true,
             KeyCode::Char('p' | ' ') => self.view.paused = !self.view.paused,
             KeyCode::Char('l') => self.view.all_limits = !self.view.all_limits,
-            KeyCode::Char('L') => self.view.listed = Some(0),
+            KeyCode::Char('L') => self.view.page = Some(Page::new(Content::Limits)),
+            KeyCode::Char('w') => return Reaction::Do(self.count_senders()),
             KeyCode::Tab if self.view.paused => self.refuse_paused(),
             KeyCode::Tab => return Reaction::Next,
             KeyCode::Up => return self.choose(chosen.saturating_sub(1)),
@@ -102,7 +110,7 @@ impl Seat {
             KeyCode::Char('/') => {
                 self.view.dialog = Some(Dialog::Filter(self.view.filter.clone()));
             }
-            KeyCode::Char('b') => self.propose(Verb::Ban(BAN.to_owned())),
+            KeyCode::Char('b') => self.propose(|source| Verb::Ban(source, BAN.to_owned())),
             KeyCode::Char('a') => self.propose(Verb::Allow),
             KeyCode::Char('r') => self.propose(Verb::Reset),
             _ => {}
@@ -143,8 +151,16 @@ impl Seat {
         });
     }
 
+    /// The command that counts who sends. It needs no confirmation: no packet fares differently.
+    fn count_senders(&self) -> Deed {
+        Deed {
+            verb: Verb::Senders,
+            interface: self.view.sample.interface.name.clone(),
+        }
+    }
+
     /// Proposes a command about the chosen source.
-    fn propose(&mut self, verb: Verb) {
+    fn propose(&mut self, verb: impl FnOnce(IpNet) -> Verb) {
         let sample = &self.view.sample;
         let row = sample.chosen.saturating_sub(sample.first);
         let Some(chosen) = sample.top.sources.get(row) else {
@@ -158,17 +174,16 @@ impl Seat {
             return self.refuse(&text);
         };
         let deed = Deed {
-            verb,
+            verb: verb(source),
             interface: sample.interface.name.clone(),
-            source,
         };
         self.view.dialog = Some(match &deed.verb {
-            Verb::Ban(time) => Dialog::Time {
-                source: show(&source),
+            Verb::Ban(source, time) => Dialog::Time {
+                source: show(source),
                 text: time.clone(),
                 wrong: None,
             },
-            Verb::Allow | Verb::Reset => self.confirmed(&deed),
+            _ => self.confirmed(&deed),
         });
         self.pending = Some(deed);
     }
@@ -176,7 +191,7 @@ impl Seat {
     /// The question before a command is run.
     fn confirmed(&self, deed: &Deed) -> Dialog {
         let is_own = |source: &IpNet| self.client.is_some_and(|client| source.contains(&client));
-        let is_danger = matches!(deed.verb, Verb::Ban(_)) && is_own(&deed.source);
+        let is_danger = matches!(&deed.verb, Verb::Ban(source, _) if is_own(source));
         let warning = is_danger.then(|| {
             "WARNING: your own SSH session comes from there, and the ban may cut it off".to_owned()
         });
@@ -222,7 +237,9 @@ impl Seat {
 
     fn ban_for(&mut self, time: &str) -> Reaction {
         if let Some(mut deed) = self.pending.take() {
-            deed.verb = Verb::Ban(time.to_owned());
+            if let Verb::Ban(_, lasting) = &mut deed.verb {
+                time.clone_into(lasting);
+            }
             self.view.dialog = Some(self.confirmed(&deed));
             self.pending = Some(deed);
         }
@@ -358,6 +375,21 @@ mod tests {
             assert!(seat.view.result.take().unwrap().is_error);
             assert_eq!(seat.view.dialog, None);
         }
+    }
+
+    #[test]
+    fn senders_are_counted_and_their_page_scrolls_until_another_key() {
+        let mut seat = seat();
+        let count = "watch --by source,port,protocol --for 5s --rows 200 eth0";
+        assert_eq!(command(press(&mut seat, "w")).unwrap(), count);
+        let content = Content::Senders(vec!["eth0: 1 packet/s".to_owned()]);
+        seat.view.page = Some(Page::new(content));
+        seat.press(KeyEvent::new(KeyCode::Down, KeyModifiers::NONE));
+        assert_eq!(seat.view.page.as_ref().unwrap().first, 1);
+        assert_eq!(command(press(&mut seat, "w")).unwrap(), count, "again");
+        seat.view.page = Some(Page::new(Content::Limits));
+        assert_eq!(press(&mut seat, "w"), Reaction::None);
+        assert_eq!(seat.view.page, None);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use crate::{
     observe::{Choice, collect, sample::Gauge},
     sandbox,
     show::{
-        live::{Dialog, Palette, Told, View},
+        live::{Content, Dialog, Page, Palette, Told, View},
         screen,
         screen::Screen,
     },
@@ -96,7 +96,13 @@ pub async fn run(
                 if done.is_none() {
                     deeds = None;
                 }
-                seat.view.result = Some(told(done));
+                match done {
+                    Some(Done { text, is_table: true, .. }) => {
+                        let lines = text.lines().map(str::to_owned).collect();
+                        seat.view.page = Some(Page::new(Content::Senders(lines)));
+                    }
+                    done => seat.view.result = Some(told(done)),
+                }
                 Reaction::None
             },
             _ = ticks.tick() => {
@@ -174,7 +180,7 @@ async fn answer(deeds: &mut Option<Channel>) -> Option<Done> {
 
 fn told(done: Option<Done>) -> Told {
     match done {
-        Some(Done { text, is_error }) => Told { text, is_error },
+        Some(Done { text, is_error, .. }) => Told { text, is_error },
         None => Told {
             text: "the process that runs commands has ended: type the command".to_owned(),
             is_error: true,
