@@ -5,15 +5,47 @@ use std::{
     ffi::OsStr,
     iter, panic,
     process::{Command, ExitCode, ExitStatus},
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        mpsc::{self, RecvTimeoutError},
+    },
     thread::{self, ScopedJoinHandle},
+    time::Duration,
 };
 
 use anyhow::{Context, Result, bail};
+use indicatif::{ProgressBar, ProgressStyle};
 
 /// Prints a message about a slow step to standard error.
 pub fn progress(message: &str) {
     eprintln!("xtask: {message}");
+}
+
+/// Does `work`, and shows on a terminal that it goes on, if it takes more than a second. Neither may print.
+pub fn step<T>(name: &'static str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    const PATIENCE: Duration = Duration::from_secs(1);
+    const INTERVAL: Duration = Duration::from_millis(200);
+    // The library draws nothing if standard error is no terminal.
+    let bar = ProgressBar::new_spinner().with_message(name);
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}, {elapsed}") {
+        bar.set_style(style);
+    }
+    let (done, awaited) = mpsc::channel::<()>();
+    let result = thread::scope(|scope| {
+        let bar = &bar;
+        scope.spawn(move || {
+            let mut pause = PATIENCE;
+            while awaited.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+                bar.tick();
+                pause = INTERVAL;
+            }
+        });
+        // The thread ends with the channel, also after a panic.
+        let _done = done;
+        work()
+    });
+    bar.finish_and_clear();
+    result
 }
 
 /// Runs `command` with its output on the terminal. Any result other than success is an error.

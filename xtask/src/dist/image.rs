@@ -16,7 +16,7 @@ use super::{
 use crate::{
     digest::hexadecimal,
     paths,
-    process::{output, progress, run},
+    process::{output, run},
 };
 
 /// The start of the media types of an image's parts.
@@ -25,7 +25,6 @@ const OCI: &str = "application/vnd.oci.image";
 /// Makes the image. Returns the file's name.
 pub fn image(binary: &Binary, scratch: &Path, out: &Path, epoch: u64) -> Result<String> {
     let file = format!("limiter-{VERSION}-{}.oci.tar", binary.architecture.name);
-    progress(&format!("packing {file}"));
     let tar = scratch.join("layer");
     packages::tar(&files(binary, scratch)?.root, &["usr"], &tar, epoch)?;
     let content = sha256(&read(&tar)?);

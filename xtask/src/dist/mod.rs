@@ -17,12 +17,16 @@ use clap::Args;
 use self::binary::Binary;
 use crate::{
     debian, digest, paths,
-    process::{output, progress, run as succeed},
+    process::{output, progress, run as succeed, step},
     processors::Architecture,
 };
 
 /// The version of all packages of the workspace.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Makes a file of the binary in a folder, with a folder for the work. Returns the file's name.
+type Pack = fn(&Binary, &Path, &Path, u64) -> Result<String>;
+
 #[derive(Args)]
 pub struct Options {
     /// Output folder; without it, dist in the target folder
@@ -70,11 +74,12 @@ fn make(out: &Path, options: &Options) -> Result<()> {
     // rpm needs absolute paths.
     let out = fs::canonicalize(out)?;
     let scratch = paths::scratch()?;
+    let packed = |name, pack: Pack| step(name, || pack(&binary, scratch.path(), &out, epoch));
     let files = [
-        packages::tarball(&binary, scratch.path(), &out, epoch)?,
-        packages::deb(&binary, scratch.path(), &out, epoch)?,
-        packages::rpm(&binary, scratch.path(), &out, epoch)?,
-        image::image(&binary, scratch.path(), &out, epoch)?,
+        packed("packing the tarball", packages::tarball)?,
+        packed("packing the .deb", packages::deb)?,
+        packed("packing the .rpm", packages::rpm)?,
+        packed("packing the image", image::image)?,
     ];
     let sums = digest::digests(&files, &out)?;
     let sums: String = sums

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use super::{VERSION, binary::Binary, tree::Tree};
 use crate::{
     paths,
-    process::{output, progress, run},
+    process::{output, run},
 };
 
 /// The folder in which all distributions but Debian look for zsh's completions.
@@ -27,7 +27,6 @@ const CONFIGURATION: [&str; 4] = [
 /// Makes the tarball, with the tree in one folder. Returns the file's name.
 pub fn tarball(binary: &Binary, scratch: &Path, out: &Path, epoch: u64) -> Result<String> {
     let name = format!("limiter-{VERSION}-{}-linux", binary.architecture.name);
-    progress(&format!("packing {name}.tar.gz"));
     let tree = Tree::make(scratch.join(&name), binary, ZSH)?;
     let tar = scratch.join("tar");
     self::tar(scratch, &[&name], &tar, epoch)?;
@@ -51,7 +50,6 @@ pub fn tar(folder: &Path, names: &[&str], tar: &Path, epoch: u64) -> Result<()> 
 pub fn deb(binary: &Binary, scratch: &Path, out: &Path, epoch: u64) -> Result<String> {
     let architecture = binary.architecture.debian;
     let file = format!("limiter_{VERSION}_{architecture}.deb");
-    progress(&format!("packing {file}"));
     let tree = Tree::make(scratch.join("deb"), binary, "vendor-completions")?;
     let copyright = fs::read(paths::root().join("packaging/deb/copyright"))?;
     tree.write("usr/share/doc/limiter/copyright", &copyright, 0o644)?;
@@ -83,7 +81,6 @@ pub fn deb(binary: &Binary, scratch: &Path, out: &Path, epoch: u64) -> Result<St
 /// Makes the package for Fedora, openSUSE and related distributions. Returns the file's name.
 pub fn rpm(binary: &Binary, scratch: &Path, out: &Path, epoch: u64) -> Result<String> {
     let file = format!("limiter-{VERSION}-1.{}.rpm", binary.architecture.name);
-    progress(&format!("packing {file}"));
     let tree = Tree::make(scratch.join("rpm"), binary, ZSH)?;
     let spec = template("rpm/limiter.spec")?
         .replace("@VERSION@", VERSION)
