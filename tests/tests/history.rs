@@ -13,6 +13,7 @@ use std::{
 use limiter_tests::{
     command::{Outcome, binary, prepared},
     eventually,
+    exporter::Exporter,
     files::{Folder, at_driver},
     hosts::{Hosts, on},
     need_kernel, schema,
@@ -225,6 +226,39 @@ fn journal_gets_each_change() {
         );
         let fields = text.contains("\nLIMITER_INTERFACE=eth0\n");
         assert_eq!(fields, name == "socket", "{text}");
+    }
+}
+
+/// The exporter has the thresholds of `notify` without options: 10,000 packets per second, for ten seconds.
+#[test]
+fn floods_are_recorded_while_export_runs() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let _file = File::of(&hosts);
+    hosts.run("attach eth0 --rate 1/h --burst 1");
+    let _exporter = Exporter::start(&hosts.server);
+    let frame = udp(&hosts, "198.51.100.7".parse().unwrap(), 9);
+    let flood = Flood::start(&hosts, vec![frame; 200], Duration::from_millis(2));
+    let told = || -> Vec<_> {
+        let entries = entries(&hosts).into_iter();
+        entries
+            .filter(|entry| entry["command"] == "export")
+            .map(|entry| entry["event"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    eventually("the flood begins", || {
+        told().contains(&"flood-begin".to_owned())
+    });
+    let sent = flood.end();
+    assert!(sent > 100_000, "a flood of {sent} packets");
+    eventually("the flood ends", || told().last().unwrap() == "flood-end");
+    let text = hosts.run("history eth0");
+    for words in [
+        "flood-begin by root (limiter export)",
+        "flood-end by root",
+        "packets dropped, up to",
+    ] {
+        assert!(text.contains(words), "'{words}': {text}");
     }
 }
 

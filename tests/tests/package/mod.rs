@@ -19,7 +19,8 @@ use limiter_tests::{
     container::Container,
     eventually,
     hosts::{CLIENT, Hosts, on},
-    need, need_kernel, number,
+    need, need_kernel, need_program, number,
+    screen::Screen,
     service::counter,
     traffic::Flood,
 };
@@ -32,21 +33,51 @@ fn packages() -> &'static Path {
     PACKAGES.get_or_init(pack).path()
 }
 
-fn pack() -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    // Removes the line tables for backtraces, which are most of the size.
-    let stripped = folder.path().join("limiter");
+/// A copy of the tested binary without the line tables for backtraces, which are most of its size.
+fn stripped(folder: &Path) -> PathBuf {
+    let stripped = folder.join("limiter");
     let mut strip = Command::new("strip");
     strip.arg("-o").arg(&stripped).arg(binary());
     assert!(strip.status().unwrap().success());
+    stripped
+}
+
+fn pack() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let stripped = stripped(folder.path());
     let mut dist = Command::new(env!("CARGO"));
     dist.args(["xtask", "dist", "--out"]).arg(folder.path());
     dist.arg("--binary").arg(&stripped);
     dist.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap());
     let packed = Outcome::of("cargo xtask dist".to_owned(), dist.output().unwrap());
     packed.expect(0);
+    assert!(
+        !packed.stderr.contains("packing"),
+        "silent in a pipe: {packed:#?}"
+    );
     fs::remove_file(stripped).unwrap();
     folder
+}
+
+#[test]
+fn packing_shows_its_progress_on_a_terminal() {
+    need_kernel!();
+    need_program!("tmux");
+    if !need::packages("package") {
+        return;
+    }
+    let (hosts, folder) = (Hosts::new(), tempfile::tempdir().unwrap());
+    let stripped = stripped(folder.path());
+    let screen = Screen::open(&hosts.server, (100, 24));
+    screen.run(&format!(
+        "{} xtask dist --binary {} --out {}",
+        env!("CARGO"),
+        stripped.display(),
+        folder.path().join("dist").display()
+    ));
+    screen.wait_for(" packing the tarball, ");
+    screen.wait_for("status 0");
+    assert!(!screen.text().contains("packing"), "{}", screen.text());
 }
 
 fn package(folder: &Path, extension: &str) -> PathBuf {
@@ -332,6 +363,7 @@ fn package_keeps_limits_from_installation_to_purge() {
     drops_in_the_journal(&host);
     through_a_flood(&host);
     mistakes_change_nothing(&host);
+    falls_back_at_boot(&host);
     late_address(&host);
     late_network(&host);
     stopped(&host);
@@ -400,6 +432,31 @@ fn mistakes_change_nothing(host: &Installed) {
     }
     container.write(FILE, STRICT);
     host.systemctl(&["restart", UNIT]);
+}
+
+/// Checks that a start with nothing attached, as at boot, limits by the last configuration if the file has a mistake.
+fn falls_back_at_boot(host: &Installed) {
+    let container = &host.container;
+    container.write(FILE, "[[limit]]\nrate = \"fast\"\n");
+    host.systemctl(&["stop", UNIT]);
+    container.done(&["limiter", "detach", "eth0"]);
+    assert!(!host.runs());
+    host.systemctl(&["start", UNIT]);
+    assert_eq!(host.state(UNIT), "active");
+    assert!(host.runs());
+    let status = host.status();
+    assert_eq!(status["limits"][0]["rate"], "1/h", "{status}");
+    let why = status["instead_of_file"].as_str().unwrap_or_default();
+    assert!(why.contains(FILE), "{status}");
+    let journal = ["journalctl", "--output=cat", "--unit", UNIT];
+    let journal = container.run(&journal).stdout;
+    assert!(
+        journal.contains("WARNING: eth0 gets the last configuration"),
+        "{journal}"
+    );
+    container.write(FILE, STRICT);
+    host.systemctl(&["reload", UNIT]);
+    assert!(host.status()["instead_of_file"].is_null());
 }
 
 /// Checks that the exporter waits for an address that comes late, and does not try wrong options again.
