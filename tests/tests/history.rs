@@ -19,6 +19,7 @@ use limiter_tests::{
     need_kernel, schema,
     traffic::{Flood, udp},
 };
+use nix::unistd::gettid;
 use serde_json::Value;
 
 /// The history of eth0 in the network namespace of these hosts, which goes with the test.
@@ -229,6 +230,16 @@ fn journal_gets_each_change() {
     }
 }
 
+/// Puts this thread, and everything that it starts, before other processes: a flood has its rate on a busy machine.
+fn hurry() {
+    let thread = gettid().to_string();
+    let mut renice = Command::new("renice");
+    renice
+        .args(["-n", "-20", "-p", &thread])
+        .stdout(Stdio::null());
+    assert!(renice.status().unwrap().success());
+}
+
 /// The exporter has the thresholds of `notify` without options: 10,000 packets per second, for ten seconds.
 #[test]
 fn floods_are_recorded_while_export_runs() {
@@ -237,6 +248,7 @@ fn floods_are_recorded_while_export_runs() {
     let _file = File::of(&hosts);
     hosts.run("attach eth0 --rate 1/h --burst 1");
     let _exporter = Exporter::start(&hosts.server);
+    hurry();
     let frame = udp(&hosts, "198.51.100.7".parse().unwrap(), 9);
     let flood = Flood::start(&hosts, vec![frame; 200], Duration::from_millis(2));
     let told = || -> Vec<_> {
@@ -270,6 +282,7 @@ fn floods_are_recorded_while_notify_runs() {
     hosts.run("attach eth0 --rate 1/h --burst 1");
     let mut notify = prepared("notify eth0 --exec /bin/true --drops 500/s --window 2s");
     let mut notify = on(&hosts.server, || notify.stderr(Stdio::null()).spawn()).unwrap();
+    hurry();
     let frame = udp(&hosts, "198.51.100.7".parse().unwrap(), 9);
     let flood = Flood::start(&hosts, vec![frame], Duration::from_micros(500));
     let told = || -> Vec<_> {

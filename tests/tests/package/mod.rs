@@ -70,12 +70,15 @@ fn packing_shows_its_progress_on_a_terminal() {
     let stripped = stripped(folder.path());
     let screen = Screen::open(&hosts.server, (100, 24));
     screen.run(&format!(
-        "{} xtask dist --binary {} --out {}",
+        "cd {}/.. && {} xtask dist --binary {} --out {}",
+        env!("CARGO_MANIFEST_DIR"),
         env!("CARGO"),
         stripped.display(),
         folder.path().join("dist").display()
     ));
-    screen.wait_for(" packing the tarball, ");
+    for file in ["tarball", ".deb", ".rpm", "image"] {
+        screen.wait_for(&format!(" packing the {file}, "));
+    }
     screen.wait_for("status 0");
     assert!(!screen.text().contains("packing"), "{}", screen.text());
 }

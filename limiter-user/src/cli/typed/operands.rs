@@ -498,7 +498,8 @@ fn is_of_kind(word: &str, kind: &str) -> bool {
         }
         FILE => {
             let end = word.rsplit('.').next().unwrap_or_default();
-            word.starts_with(['/', '.', '~']) || ["toml", "txt", "pcap", "pcapng", "conf"].contains(&end)
+            word.starts_with(['/', '.', '~'])
+                || ["toml", "txt", "pcap", "pcapng", "conf"].contains(&end)
         }
         _ => false,
     }
