@@ -69,7 +69,7 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    /// What people should know of attachments that the snapshot lacks, one line each.
+    /// The errors and the trials that are over: notes on attachments that the snapshot lacks.
     pub fn notes(&self) -> impl Iterator<Item = &String> {
         self.unreadable.iter().chain(&self.trials_over)
     }
