@@ -187,8 +187,11 @@ fn lists(record: &Record, tables: &Tables) -> Result<Vec<List>> {
 pub fn sample(attachment: &Attachment, gauge: &mut Gauge) -> Result<Sample> {
     let interface = &attachment.interface;
     let attached = (interface.index, attachment.record.attached_at.clone());
-    let elapsed = gauge.begin(attached, attachment.tables.sets.capacity(), Instant::now());
-    let counted = scan(attachment, gauge, elapsed)?;
+    gauge.begin(attached, attachment.tables.sets.capacity());
+    let begun = Instant::now();
+    let counted = scan(attachment, gauge)?;
+    let elapsed = gauge.end(begun, Instant::now());
+    gauge.found.elapsed = elapsed;
     let (chosen, first, sources) = shown(attachment, gauge)?;
     let found = &gauge.found;
     let rate = |count| found.rate(count);
@@ -234,7 +237,7 @@ pub fn scroll(attachment: &Attachment, gauge: &Gauge, sample: &mut Sample) -> Re
 }
 
 /// Reads each source once, and passes it to `gauge`, which keeps the sources to show, in order.
-fn scan(attachment: &Attachment, gauge: &mut Gauge, elapsed: Option<Duration>) -> Result<Counted> {
+fn scan(attachment: &Attachment, gauge: &mut Gauge) -> Result<Counted> {
     let tables = &attachment.tables;
     let nat64 = attachment.record.settings.translators();
     let readers = readers(attachment)?;
@@ -295,7 +298,7 @@ fn scan(attachment: &Attachment, gauge: &mut Gauge, elapsed: Option<Duration>) -
     gauge.found = Found {
         rows: busiest.into_values().rev().collect(),
         readers,
-        elapsed,
+        elapsed: None,
         matching,
         over: over.to_vec(),
     };

@@ -96,6 +96,7 @@ pub struct Gauge {
     pub(super) places: Arc<Places>,
     /// Index of the interface, and when limiter was attached to it.
     attached: (u32, String),
+    /// The middle of the last scan.
     scanned_at: Option<Instant>,
     /// By entry: the fingerprint of the source in it, 0 for none, and its counters.
     known: Vec<(u64, Since)>,
@@ -145,26 +146,25 @@ impl Gauge {
     }
 
     /// Begins a scan of a table with `entries` entries, of the attachment that is `attached`: the interface's index, and
-    /// when. Returns the time since the last scan if that scan was of the same table.
-    pub fn begin(
-        &mut self,
-        attached: (u32, String),
-        entries: u64,
-        now: Instant,
-    ) -> Option<Duration> {
+    /// when. Makes room for the entries first: this takes long, and belongs to no scan.
+    pub fn begin(&mut self, attached: (u32, String), entries: u64) {
         let entries = if self.once { 0 } else { entries };
         let entries = usize::try_from(entries).unwrap_or(usize::MAX);
-        let elapsed = self
-            .scanned_at
-            .map(|last| now.saturating_duration_since(last));
-        let same = self.attached == attached && self.known.len() == entries;
-        if !same {
+        if self.attached != attached || self.known.len() != entries {
             self.attached = attached;
+            self.scanned_at = None;
             self.known.clear();
             self.known.resize(entries, Default::default());
         }
-        self.scanned_at = Some(now);
-        elapsed.filter(|elapsed| same && !elapsed.is_zero())
+    }
+
+    /// Ends a scan. Returns the time since the last scan, if that scan was of the same table: from middle to middle,
+    /// because sources are read all through a scan.
+    pub fn end(&mut self, begun: Instant, now: Instant) -> Option<Duration> {
+        let middle = begun + now.saturating_duration_since(begun) / 2;
+        let last = self.scanned_at.replace(middle)?;
+        let elapsed = middle.saturating_duration_since(last);
+        (!elapsed.is_zero()).then_some(elapsed)
     }
 
     /// Packets of a source since the last scan; remembers its counters for the next one. `number`: index of the
@@ -206,28 +206,19 @@ mod tests {
     #[test]
     fn gauge_counts_each_sources_packets_since_the_last_scan() {
         let mut gauge = Gauge::default();
-        let attached = || (3, "then".to_owned());
-        let start = Instant::now();
-        let later = |seconds| start + Duration::from_secs(seconds);
+        let begin = |gauge: &mut Gauge| gauge.begin((3, "then".to_owned()), 4);
         let (first, second) = (key("192.0.2.1"), key("192.0.2.2"));
-        assert_eq!(
-            gauge.begin(attached(), 4, start),
-            None,
-            "nothing to compare with"
-        );
+        begin(&mut gauge);
         gauge.since(1, &first, &source(10, 20));
-        assert_eq!(
-            gauge.begin(attached(), 4, later(2)),
-            Some(Duration::from_secs(2))
-        );
+        begin(&mut gauge);
         assert_eq!(gauge.since(1, &first, &source(15, 27)), (5, 7));
-        gauge.begin(attached(), 4, later(3));
+        begin(&mut gauge);
         assert_eq!(
             gauge.since(1, &second, &source(100, 300)),
             (100, 300),
             "the entry is another one's"
         );
-        gauge.begin(attached(), 4, later(4));
+        begin(&mut gauge);
         assert_eq!(
             gauge.since(1, &second, &source(101, 4)),
             (1, 4),
@@ -240,7 +231,7 @@ mod tests {
     #[test]
     fn gauge_works_with_counters_beyond_32_bits() {
         let mut gauge = Gauge::default();
-        gauge.begin((3, String::new()), 1, Instant::now());
+        gauge.begin((3, String::new()), 1);
         let key = key("192.0.2.1");
         let large = u64::from(u32::MAX);
         gauge.since(0, &key, &source(large, 5 * large));
@@ -249,24 +240,31 @@ mod tests {
     }
 
     #[test]
+    fn time_between_scans_goes_from_middle_to_middle() {
+        let start = Instant::now();
+        let at = |milliseconds| start + Duration::from_millis(milliseconds);
+        let mut gauge = Gauge::default();
+        gauge.begin((1, String::new()), 4);
+        assert_eq!(gauge.end(at(0), at(400)), None, "nothing to compare with");
+        gauge.begin((1, String::new()), 4);
+        let elapsed = gauge.end(at(1_400), at(1_500));
+        assert_eq!(elapsed, Some(Duration::from_millis(1_250)));
+    }
+
+    #[test]
     fn gauge_does_not_compare_with_another_table() {
         let start = Instant::now();
-        let soon = start + Duration::from_secs(1);
-        let attached = |index| (index, "then".to_owned());
         let mut gauge = Gauge::default();
-        gauge.begin(attached(1), 4, start);
-        assert_eq!(gauge.begin(attached(2), 4, soon), None, "another interface");
-        assert_eq!(gauge.begin(attached(2), 8, soon), None, "another size");
-        assert_eq!(
-            gauge.begin(attached(2), 8, soon),
-            None,
-            "no time has passed"
-        );
-        assert!(
-            gauge
-                .begin(attached(2), 8, soon + Duration::from_secs(9))
-                .is_some()
-        );
+        let mut scan = |index, entries, second| {
+            gauge.begin((index, "then".to_owned()), entries);
+            let now = start + Duration::from_secs(second);
+            gauge.end(now, now)
+        };
+        assert_eq!(scan(1, 4, 0), None);
+        assert_eq!(scan(2, 4, 1), None, "another interface");
+        assert_eq!(scan(2, 8, 2), None, "another size");
+        assert_eq!(scan(2, 8, 2), None, "no time has passed");
+        assert_eq!(scan(2, 8, 9), Some(Duration::from_secs(7)));
     }
 
     #[test]
