@@ -15,7 +15,8 @@ use crate::{
     show,
 };
 
-/// The time between two looks at how much of the sample was lost.
+/// The time between two choices of the sample, unless packets of it are lost. The packets that are reported then are not
+/// like the others: the first of each burst, which limits admit.
 const WINDOW: Duration = Duration::from_millis(200);
 
 /// The wanted table.
@@ -58,7 +59,7 @@ impl Summing {
                 _ = interval.tick() => {}
             }
             self.take_in()?;
-            if window.elapsed() >= WINDOW {
+            if window.elapsed() >= WINDOW || self.watching.lost()? != self.lost {
                 window = Instant::now();
                 self.end_window()?;
             }
