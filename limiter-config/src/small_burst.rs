@@ -1,4 +1,4 @@
-//! Bursts of bit rates that are too small for the frames of an interface.
+//! Bursts of bit rates that are too small for the frames of an interface, and limits that stall TCP connections.
 
 use super::{Algorithm, Invalid, Limit, Protocol, Rate, Unit};
 
@@ -40,6 +40,35 @@ impl Limit {
             "limit '{name}': with a burst of {burst}, a TCP connection gets about {gets} of {rate}, because its sender waits each time the bucket is empty: write a burst of at least {enough}b, or leave it out"
         ))
     }
+
+    /// A warning about a limit of less than a packet per second that counts each segment of the TCP connections to a port.
+    /// `are_exempt`: those of open connections are exempt.
+    pub fn stalls_tcp(&self, are_exempt: bool) -> Option<String> {
+        /// A burst of a few logins.
+        const ENOUGH: u64 = 100;
+        let Self {
+            name,
+            rate,
+            matches,
+            ..
+        } = self;
+        let is_of_tcp = match matches.protocol {
+            Some(protocol) => protocol == Protocol::TCP,
+            None => !matches.destination_port.is_empty(),
+        };
+        let chooses = matches.tcp_flags.is_some() || matches.established.is_some();
+        let is_slow = rate.unit == Unit::Packets && rate.tokens_in(1_000_000_000) == 0;
+        let has_room = || {
+            let burst = self.burst(0).ok();
+            burst.is_some_and(|burst| burst.tokens >= ENOUGH)
+        };
+        if are_exempt || !is_of_tcp || chooses || !is_slow || has_room() {
+            return None;
+        }
+        Some(format!(
+            "limit '{name}': {rate} counts each packet of a TCP connection, and a login takes dozens, so that connections stall: `--flags syn`, or tcp_flags = \"syn\" in a file, counts requests to connect"
+        ))
+    }
 }
 
 #[cfg(test)]
@@ -73,6 +102,29 @@ mod tests {
             assert_eq!(why.is_empty(), says.is_empty(), "{rate}: {why}");
             assert!(why.starts_with(says), "{rate}: {why}");
         }
+    }
+
+    #[test]
+    fn limits_per_minute_on_each_packet_of_connections_stall_them() {
+        let to_ssh = |protocol, rate: &str, burst: &str| {
+            let mut to_ssh = limit(rate, burst);
+            to_ssh.matches.protocol = protocol;
+            to_ssh.matches.destination_port = vec!["22".parse().unwrap()];
+            to_ssh
+        };
+        let (tcp, udp) = (Some(Protocol::TCP), Some(Protocol::UDP));
+        let warns = |limit: &Limit| limit.stalls_tcp(false).is_some();
+        assert!(warns(&to_ssh(tcp, "5/m", "")));
+        assert!(warns(&to_ssh(None, "30/m", "10")));
+        assert!(!warns(&to_ssh(udp, "5/m", "")));
+        assert!(!warns(&to_ssh(tcp, "5/s", "")));
+        assert!(!warns(&to_ssh(tcp, "5/m", "100")), "room for some logins");
+        assert!(!warns(&to_ssh(tcp, "64kbit", "")));
+        assert!(!warns(&limit("5/m", "")), "on everything");
+        assert_eq!(to_ssh(tcp, "5/m", "").stalls_tcp(true), None, "exempt");
+        let mut requests = to_ssh(tcp, "5/m", "");
+        requests.matches.tcp_flags = Some("syn".parse().unwrap());
+        assert!(!warns(&requests));
     }
 
     #[test]

@@ -54,6 +54,14 @@ fn limit_is_added_changed_and_removed_beside_others() {
     let added = hosts.run("limit eth0 ssh --port 22 --protocol tcp --rate 5/m");
     assert_eq!(added, "eth0: limit ssh new: 5/m\n");
     assert_eq!(names(&hosts), ["default", "ssh"]);
+    hosts.run("limit ssh --flags syn");
+    let shown = hosts.run("config show");
+    let requests = "match = { protocol = \"tcp\", destination_port = 22, tcp_flags = \"syn\" }";
+    assert!(shown.contains(requests), "{shown}");
+    hosts.run("limit smtp --port 25 --flags syn --rate 5/m");
+    let shown = hosts.run("config show");
+    assert!(shown.contains(&requests.replace("22", "25")), "{shown}");
+    hosts.run("limit smtp --remove");
     let changed = hosts.run("limit ssh --rate 10/m --shadow on");
     for words in ["ssh: rate 5/m -> 10/m", "ssh: shadow"] {
         assert!(changed.contains(words), "{changed}");

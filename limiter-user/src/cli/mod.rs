@@ -84,7 +84,7 @@ mod shared {
     pub use captured::note_capture;
     pub use file::{
         as_json, read_for, refuse_warnings, warn_of_changed_meaning, warn_of_full_tables,
-        warn_of_ineffective, warn_of_small_bursts,
+        warn_of_ineffective, warn_of_slow_tcp,
     };
     pub use gathered::ForPrograms;
     pub use interfaces::{On, OnOne, each, is_all, named, unique};

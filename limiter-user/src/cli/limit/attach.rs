@@ -41,7 +41,7 @@ use crate::{
         interface, is_interface, keep_last, note, outcome,
         output::{attached as report_attached, note_error},
         read_for, record, settings, ssh, terminal_width, unique, warn_of_changed_meaning,
-        warn_of_full_tables, warn_of_small_bursts,
+        warn_of_full_tables, warn_of_slow_tcp,
     },
     kept,
     observe::collect,
@@ -225,7 +225,7 @@ async fn shown(interface: &str) -> Result<(), Error> {
     let attachment = Attachment::open(interface).await?;
     let settings = &attachment.record.settings;
     warn_of_full_tables(interface, settings, attachment.record.frame_max);
-    warn_of_small_bursts(interface, settings.limits.iter());
+    warn_of_slow_tcp(interface, settings, settings.limits.iter());
     let unanswered = attachment.unanswered();
     if let Some(finding) = proof(settings, requirements::has_syn_cookies(), None, &unanswered)
         && let Some(advice) = finding.advice

@@ -5,8 +5,11 @@ use clap::{
     builder::{PossibleValuesParser, TypedValueParser},
 };
 use limiter_config::{
-    Burst, Invalid, Key, Limit, Match, Protocol, Rate, Settings, control::is_control, invalid,
-    matches::PortRange, names,
+    Burst, Invalid, Key, Limit, Match, Protocol, Rate, Settings,
+    control::is_control,
+    invalid,
+    matches::{PortRange, TcpFlags},
+    names,
 };
 use limiter_kernel::{Attachment, ops::set::set};
 
@@ -42,11 +45,14 @@ pub struct One {
     /// Only packets to these ports, as in 22, https or 5300-5353
     #[arg(long, value_name = "PORT,...", group = "terms", value_delimiter = ',')]
     port: Vec<PortRange>,
+    /// Only TCP segments with these flags, as in syn: requests to connect
+    #[arg(long, value_name = "FLAGS", group = "terms")]
+    flags: Option<TcpFlags>,
     /// Count, but drop nothing by this limit (on), or drop (off)
     #[arg(long, group = "terms", value_parser = PossibleValuesParser::new(["on", "off"]).map(|text| text == "on"))]
     shadow: Option<bool>,
     /// Remove the limit
-    #[arg(long, group = "terms", conflicts_with_all = ["rate", "burst", "key", "protocol", "port", "shadow"])]
+    #[arg(long, group = "terms", conflicts_with_all = ["rate", "burst", "key", "protocol", "port", "flags", "shadow"])]
     remove: bool,
     #[command(flatten)]
     lasting: Lasting,
@@ -114,9 +120,12 @@ fn apply(limit: &mut Limit, arguments: &One) {
     let Match {
         protocol,
         destination_port,
+        tcp_flags,
         ..
     } = &mut limit.matches;
-    *protocol = arguments.protocol.or(*protocol);
+    let of_flags = arguments.flags.map(|_| Protocol::TCP);
+    *protocol = arguments.protocol.or(*protocol).or(of_flags);
+    *tcp_flags = arguments.flags.or(*tcp_flags);
     if !arguments.port.is_empty() {
         destination_port.clone_from(&arguments.port);
     }

@@ -13,7 +13,7 @@ use crate::{
         file::{frame_max, parsed, refused},
         input::shown,
         named, note, refuse_warnings, warn_of_changed_meaning, warn_of_full_tables,
-        warn_of_ineffective, warn_of_small_bursts, write,
+        warn_of_ineffective, warn_of_slow_tcp, write,
     },
     observe::settings::{CheckedFile, MistakeInFile, SettingsInForce},
     show::{status::configured, units::counted},
@@ -118,7 +118,7 @@ async fn check(path: &Path, json: bool) -> anyhow::Result<()> {
     let subject = shown(path);
     warn_of_changed_meaning(&subject, &file.settings);
     let warnings = warn_of_ineffective(path, &file, frame_max)
-        + warn_of_small_bursts(&subject, file.settings.limits.iter())
+        + warn_of_slow_tcp(&subject, &file.settings, file.settings.limits.iter())
         + warn_of_full_tables(&subject, &file.settings, frame_max);
     refuse_warnings(path, warnings)?;
     let limits = file.settings.limits.len() as u64;

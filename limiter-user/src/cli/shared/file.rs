@@ -105,10 +105,15 @@ pub fn warn_of_ineffective(path: &Path, file: &File, frame_max: u64) -> usize {
     warnings.len()
 }
 
-/// Warns about bursts that are too small for TCP. `subject` names the limits' file or interface. Returns the number of
-/// warnings.
-pub fn warn_of_small_bursts<'a>(subject: &str, limits: impl Iterator<Item = &'a Limit>) -> usize {
-    let warnings = limits.filter_map(Limit::slows_tcp);
+/// Warns about some limits of `settings` that slow TCP, by a burst that is too small, or stall it. `subject` names the
+/// limits' file or interface. Returns the number of warnings.
+pub fn warn_of_slow_tcp<'a>(
+    subject: &str,
+    settings: &Settings,
+    limits: impl Iterator<Item = &'a Limit>,
+) -> usize {
+    let are_exempt = settings.exempt.established;
+    let warnings = limits.filter_map(|limit| limit.slows_tcp().or(limit.stalls_tcp(are_exempt)));
     warnings
         .inspect(|warning| note(&format!("{subject}: warning: {warning}")))
         .count()

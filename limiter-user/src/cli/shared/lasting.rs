@@ -6,9 +6,7 @@ use clap::Args;
 use limiter_config::difference::difference;
 use limiter_kernel::ops::set::{Lasts, Swapped};
 
-use super::{
-    DAY, Extent, SECOND, duration, keep_last, note, outcome, record, warn_of_small_bursts,
-};
+use super::{DAY, Extent, SECOND, duration, keep_last, note, outcome, record, warn_of_slow_tcp};
 
 // The options of verbs that change settings in force. No doc comment: clap would make it the help of the verb.
 #[derive(Debug, Args)]
@@ -62,7 +60,7 @@ pub fn report_changes(interface: &str, changed: &Swapped, lasts: Lasts, partly: 
     outcome(interface, extent, &changes.join("\n"));
     let limits = changed.new.limits.iter();
     let limits = limits.filter(|limit| !changed.old.limits.contains(limit));
-    warn_of_small_bursts(interface, limits);
+    warn_of_slow_tcp(interface, &changed.new, limits);
 }
 
 fn record_change(interface: &str, changes: &[String], duration: Option<&str>, lasts: Lasts) {

@@ -6,7 +6,9 @@ use clap::{Args, Command, Id};
 use ipnet::IpNet;
 use limiter_config::{
     Burst, Direction, Exempt, Invalid, Key, Limit, Lists, Malformed, Match, Mode, NewSources,
-    OrNone, Proof, Protocol, Rate, Scope, Settings, matches::PortRange, settings::DEFAULT_LIMIT,
+    OrNone, Proof, Protocol, Rate, Scope, Settings,
+    matches::{PortRange, TcpFlags},
+    settings::DEFAULT_LIMIT,
     words::Exemption,
 };
 
@@ -62,6 +64,9 @@ pub struct Flags {
     /// Only packets to these ports, as in 22, https or 5300-5353
     #[arg(long, value_name = "PORT,...", value_delimiter = ',')]
     pub port: Vec<PortRange>,
+    /// Only TCP segments with these flags, as in syn: requests to connect
+    #[arg(long = "flags", value_name = "FLAGS")]
+    pub tcp_flags: Option<TcpFlags>,
     /// The packets to limit: those that arrive, or those that the interface sends (IFACE:out)
     #[arg(long, value_enum)]
     pub direction: Option<Direction>,
@@ -144,8 +149,9 @@ pub fn settings(
         burst: flags.burst,
         key: flags.key.unwrap_or_else(|| Key::of_peers(direction)),
         matches: Match {
-            protocol: flags.protocol,
+            protocol: flags.protocol.or(flags.tcp_flags.map(|_| Protocol::TCP)),
             destination_port: flags.port.clone(),
+            tcp_flags: flags.tcp_flags,
             ..Match::default()
         },
         proof: flags.proof,
