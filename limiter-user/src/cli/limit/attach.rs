@@ -274,6 +274,25 @@ fn is_so(attachment: &Attachment, wanted: &Wanted, arguments: &Attach) -> bool {
             .is_ok_and(|settings| settings == wanted.settings)
 }
 
+/// Presets for an attachment that is there keep its table: nobody has asked for another size.
+fn within_table(
+    interface: &str,
+    wanted: &Wanted,
+    attachment: &Attachment,
+    arguments: &Attach,
+) -> Wanted {
+    let mut wanted = wanted.clone();
+    let there = attachment.record.settings.max_sources;
+    if !arguments.limiting.presets.is_empty() && wanted.settings.max_sources != there {
+        note(&format!(
+            "{interface}: the table keeps its room for {there} sources, and the presets want {}: `limiter detach {interface}`, then attach, gives it",
+            wanted.settings.max_sources
+        ));
+        wanted.settings.max_sources = there;
+    }
+    wanted
+}
+
 /// Attaches to one interface, or takes over the attachment that is there already. Begins again if another command has
 /// attached or detached meanwhile.
 async fn put_on(interface: &str, wanted: &Wanted, arguments: &Attach) -> anyhow::Result<Effect> {
@@ -284,6 +303,7 @@ async fn put_on(interface: &str, wanted: &Wanted, arguments: &Attach) -> anyhow:
         match (attached, arguments.or_reload) {
             (Ok(attachment), true) => {
                 let on_trial = attachment.try_until().is_some();
+                let wanted = &within_table(interface, wanted, &attachment, arguments);
                 let before = Wanted::own(&attachment.record, &attachment.own_settings()?);
                 put_in_force(interface, wanted.clone(), Lasts::ForGood, advice).await?;
                 trial::end(interface, false).await.inspect_err(|_| {
