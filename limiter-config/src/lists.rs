@@ -221,7 +221,7 @@ fn read_as(
     let mut mistakes: Vec<_> = examples
         .map(|example| {
             let (text, reason) = (&example.text, example.reason);
-            (example.place, format!("'{text}' is left out: {reason}"))
+            (example.place, format!("'{text}': {reason}"))
         })
         .collect();
     let wrong = list.entries.iter().filter_map(|entry| {
@@ -277,10 +277,10 @@ mod tests {
                 "192.0.2.0/24\n192.0.2.7/24",
                 "line 2: bits are set after the prefix: write 192.0.2.0/24",
             ),
-            ("192.0.2.1\nx", "line 2: 'x' is left out: not an address"),
+            ("192.0.2.1\nx", "line 2: 'x': not an address"),
             (
                 "192.0.2.1 192.0.2.9",
-                "line 1: '192.0.2.1 192.0.2.9' is left out: several addresses",
+                "line 1: '192.0.2.1 192.0.2.9': several addresses",
             ),
             ("add a 192.0.2.1 timeout 9", "line 1: the entry has an end"),
             ("0.0.0.0 ads.example", "hosts file"),

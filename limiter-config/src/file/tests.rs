@@ -144,7 +144,7 @@ fn list_is_read_from_a_file_and_its_first_bad_lines_are_reported() {
         let first = mistakes[0].to_string();
         assert!(first.starts_with("line 5: deny: "), "{first}");
         assert!(
-            first.contains("/list line 1: 'x' is left out: not an address"),
+            first.contains("/list line 1: 'x': not an address"),
             "{first}"
         );
         let last = mistakes[told - 1].to_string();
