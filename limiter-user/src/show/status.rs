@@ -154,7 +154,8 @@ fn traffic(page: &mut Page, interface: &Interface) {
     }
     if sources.proven > 0 {
         let proven = counted(sources.proven, "source");
-        page.line("proof", &format!("{proven} let in by a SYN cookie"));
+        let proof = "let in by an open connection or a SYN cookie";
+        page.line("proof", &format!("{proven} {proof}"));
     }
     if interface.drops.of(Reason::NewSource).packets > 0 {
         page.note(&new_sources_note(interface));
