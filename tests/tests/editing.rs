@@ -133,9 +133,9 @@ fn edit_shows_tries_keeps_and_saves() {
     outcome.expect(0);
     for words in [
         "eth0: rate 10/s -> 20/s\n",
-        "try it for 2m, edit again, discard? ",
+        "(t)ry it for 2m, (e)dit again, (d)iscard? ",
         "ON TRIAL",
-        "keep and save it, revert it? ",
+        "(k)eep and save it, (r)evert it? ",
         "eth0: kept\n",
         "eth0: saved in ",
     ] {
@@ -193,7 +193,7 @@ fn change_that_is_not_kept_undoes_itself() {
     // The session is lost: no process is left.
     let (mut child, mut output) = edited.begin("5s");
     child.stdin.as_mut().unwrap().write_all(b"t\n").unwrap();
-    read_until(&mut output, "keep and save it, revert it? ");
+    read_until(&mut output, "(k)eep and save it, (r)evert it? ");
     child.kill().unwrap();
     child.wait().unwrap();
     eventually("the trial is over", || edited.rate() == "10/s");
@@ -211,8 +211,8 @@ fn answer_that_comes_too_late_keeps_nothing() {
     let (mut child, mut output) = edited.begin("1s");
     let mut input = child.stdin.take().unwrap();
     input.write_all(b"t\n").unwrap();
-    read_until(&mut output, "keep and save it, revert it? ");
-    read_until(&mut output, "edit again, discard? ");
+    read_until(&mut output, "(k)eep and save it, (r)evert it? ");
+    read_until(&mut output, "(e)dit again, (d)iscard? ");
     input.write_all(b"k\nd\n").unwrap();
     drop(input);
     read_until(&mut output, "discarded");

@@ -21,6 +21,12 @@ pub enum Answer {
     TooLate,
 }
 
+/// A choice with its letter in parentheses: `(k)eep and save it`.
+fn with_letter(choice: &str) -> String {
+    let (letter, rest) = choice.split_at(choice.len().min(1));
+    format!("({letter}){rest}")
+}
+
 /// Standard input, of which a line is read for each question: an editor reads the same terminal.
 #[derive(Debug)]
 pub struct Dialog {
@@ -45,9 +51,10 @@ impl Dialog {
         patience: Option<Duration>,
     ) -> io::Result<Answer> {
         let patience = patience.unwrap_or(Duration::MAX);
+        let shown: Vec<_> = choices.iter().map(|choice| with_letter(choice)).collect();
         let end = time::Instant::now().checked_add(patience);
         loop {
-            write(&format!("{}? ", choices.join(", ")))?;
+            write(&format!("{}? ", shown.join(", ")))?;
             let answer = tokio::select! {
                 line = next_line(&mut self.reading) => line?,
                 _ = self.interrupt.recv() => String::new(),
