@@ -153,6 +153,9 @@ async fn ban(interface: &str, wish: &Wish) -> anyhow::Result<()> {
     let text = format!("{shown} banned {time}{how}");
     outcome(interface, Extent::All, &text);
     notes.iter().for_each(|text| note(text));
+    if let Some(text) = ban_notes::alone(interface, wish) {
+        note(&text);
+    }
     if is_in_shadow {
         note(&format!("{interface} is in shadow: bans drop nothing"));
     }

@@ -75,6 +75,22 @@ pub fn around(attachment: &Attachment, wish: &Wish, now: u64) -> Result<Option<S
     }))
 }
 
+/// The note about an address that looks like a network: of IPv6, with zeros in its second half.
+pub fn alone(interface: &str, wish: &Wish) -> Option<String> {
+    let is_alone = |prefix: &&IpNet| match prefix {
+        IpNet::V6(prefix) => {
+            let address = prefix.addr().to_bits();
+            prefix.prefix_len() == 128 && address != 0 && address & u128::from(u64::MAX) == 0
+        }
+        IpNet::V4(_) => false,
+    };
+    let prefix = wish.prefixes.iter().find(is_alone)?;
+    let address = prefix.addr();
+    Some(format!(
+        "{address} is one address: `limiter ban {interface} {address}/64` bans its network"
+    ))
+}
+
 fn first_with_more<T>(found: &[T]) -> Option<(&T, String)> {
     let first = found.first()?;
     let more = match found.len() - 1 {
