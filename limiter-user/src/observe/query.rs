@@ -6,7 +6,7 @@ use clap::Args;
 use limiter_common::table::{Seed, key::SourceKey, nat64::Nat64};
 use limiter_config::{
     Direction, Invalid, Key, Parts, Protocol, invalid, key::Packet, lists::address,
-    names::direction_of,
+    matches::PortRange, names::direction_of,
 };
 use limiter_kernel::program::Tables;
 use serde::{Deserialize, Serialize};
@@ -23,17 +23,26 @@ pub struct Query {
     #[arg(long, value_name = "ADDRESS", value_parser = address, requires = "address")]
     pub to: Option<IpAddr>,
     /// Destination port of the packets, for limits whose key has it
-    #[arg(long, value_name = "PORT", requires = "address")]
+    #[arg(long, value_name = "PORT", requires = "address", value_parser = port)]
     pub port: Option<u16>,
     /// VLAN of the packets, 0 for untagged ones, for limits whose key has it
     #[arg(long, value_name = "ID", requires = "address", value_parser = clap::value_parser!(u16).range(..0x1000))]
     pub vlan: Option<u16>,
     /// Source port of the packets, for limits on flows
-    #[arg(long, value_name = "PORT", requires = "address")]
+    #[arg(long, value_name = "PORT", requires = "address", value_parser = port)]
     pub from_port: Option<u16>,
     /// Protocol of the packets as in udp, for limits on flows
     #[arg(long, value_name = "NAME", requires = "address")]
     pub protocol: Option<Protocol>,
+}
+
+/// Reads a port, by number or the name of a service.
+fn port(text: &str) -> Result<u16, Invalid> {
+    let PortRange { first, last } = text.parse()?;
+    match u16::try_from(first) {
+        Ok(port) if first == last => Ok(port),
+        _ => Err(invalid!("'{text}' is not one port: write one, as in 443")),
+    }
 }
 
 impl Query {
