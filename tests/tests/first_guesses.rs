@@ -23,9 +23,12 @@ check 192.0.2.7 --interface eth0 => 192.0.2.7
 check --interface=eth0 192.0.2.7 => 192.0.2.7
 check -ieth0 192.0.2.7 => 192.0.2.7
 set --rate 20/s => rate 10/s -> 20/s
+check 192.0.2.7 --protocol tcp --port https => tcp to port 443
 ban 203.0.113.1 => eth0: 203.0.113.1 banned
 ban 203.0.113.2 203.0.113.3 --for 10m => and 1 more banned for 10m
 bans -i eth0 => 203.0.113.2
+bans list => 203.0.113.2
+status show => eth0
 unban 203.0.113.1 => unbanned
 unban eth0 --file BANNED => unbanned
 ban add 203.0.113.8 => 203.0.113.8 banned
@@ -75,6 +78,8 @@ preset list => minecraft
 history => eth0: attach by
 history eth0 --last 1h => eth0: ban by
 eth0 history => rate 10/s -> 20/s
+limit add eth0 dns --rate 5/s --port 53 --protocol udp => limit dns new
+limit eth0 dns --remove => limit dns gone
 config diff => no difference
 config diff eth0 => no difference
 config compare => no difference
@@ -104,6 +109,7 @@ logs => limiter watch IFACE | limiter log IFACE
 stats => limiter status | limiter top
 version => limiter --version
 statu => 'status'
+attatch eth0 --rate 5 => similar subcommand exists: 'attach'
 check => ADDRESS
 check eth0 => ADDRESS
 unban eth0 => CIDR
@@ -121,6 +127,15 @@ export -i eth0 => '-i'
 attach eth7 => --preset web
 attach eth0 --dry-run => limiter doctor IFACE
 attach eth0 --pps 100 => --rate 1k/s
+attach eth0 100/s => --rate 100/s
+attach eth0 --rate 5 --exempt 192.0.2.0/24 => --allow ADDRESS
+limit dns --rate 5 --port 53/udp => --protocol udp
+limit ssh --rate 5/m --syn => --flags syn
+reload /etc/limiter.toml => --config FILE
+learn /tmp/capture.pcap => --capture FILE
+history --since 1h => --last 1h
+ban --list => limiter bans IFACE
+ban /tmp/list.txt => --file FILE
 set rate 500 => --rate 500/s
 set eth0 --no-shadow => --shadow off
 set --rate 500 --try => --try 2m
@@ -255,6 +270,33 @@ fn wrong_guesses_get_the_command_that_works_and_change_nothing() {
     let status = hosts.status();
     assert_eq!(status["limits"].as_array().unwrap().len(), 1, "{status}");
     assert_eq!(status["bans"]["by_origin"], serde_json::json!({}));
+}
+
+/// A guess that does something else than was meant says so.
+#[test]
+fn notes_say_what_a_guess_does_not_do() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let noted = |line: &str| {
+        let outcome = hosts.limiter(line);
+        outcome.expect(0);
+        outcome.stderr
+    };
+    let stalls = "a login takes dozens, so that connections stall: `--flags syn`";
+    let attached = noted("attach eth0 --rate 5/m --port 22 --protocol tcp");
+    assert!(attached.contains(stalls), "{attached}");
+    let changed = noted("limit eth0 default --flags syn");
+    assert!(!changed.contains(stalls), "{changed}");
+    assert!(noted("limit eth0 web --rate 5/m --port 443").contains(stalls));
+    let banned = noted("ban eth0 2001:db8:66:1::");
+    let network = "`limiter ban eth0 2001:db8:66:1::/64` bans its network";
+    assert!(banned.contains(network), "{banned}");
+    assert!(!noted("ban eth0 2001:db8:66:1::9 192.0.2.7").contains("/64"));
+    // A preset keeps the table that is there.
+    let preset = noted("attach eth0 --preset ssh --or-reload");
+    let kept = "the table keeps its room for 65536 sources, and the presets want 1000000";
+    assert!(preset.contains(kept), "{preset}");
+    assert_eq!(hosts.status()["limits"][0]["name"], "ssh");
 }
 
 /// A word that is wrong gets its own message, not one about the interface that may be left out.

@@ -62,7 +62,7 @@ impl Place {
                 names: vec![name],
             }),
             _ => Err(anyhow!(
-                "only root writes to {base}/limiter/{name}: set {variable} to a folder of user {}",
+                "{base}/limiter/{name} is root's alone: run it with sudo, or set {variable} to a folder of user {}",
                 geteuid()
             )),
         }

@@ -104,6 +104,12 @@ fn member_of_the_group_sees_what_root_sees_and_changes_nothing() {
                 &["not permitted", "CAP_BPF", "sudo", "export --socket-group"],
             );
         }
+        for line in ["top --once", "ban 192.0.2.7"] {
+            let words = ["without root, limiter cannot look up the interface", "eth0"];
+            as_user(&limiter, GROUP, line).expect_error(2, &words);
+        }
+        let words = ["/history is root's alone: run it with sudo"];
+        as_user(&limiter, GROUP, "history eth0").expect_error(1, &words);
         let exporter = export(&hosts);
         let metadata = fs::metadata(SOCKET).unwrap();
         assert_eq!((metadata.mode() & 0o7777, metadata.gid()), (0o660, GROUP));

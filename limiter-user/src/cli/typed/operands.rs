@@ -4,7 +4,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
-use limiter_config::{Rate, lists::prefix};
+use limiter_config::{Protocol, Rate, lists::prefix, matches::PortRange};
 
 /// Stands for an error about nothing in particular: something is missing.
 const MISSING: &str = "(missing)";
@@ -13,14 +13,16 @@ const PREFIX: &str = "(prefix)";
 /// A port, alone or behind an address.
 const PORT: &str = "(port)";
 const TIME: &str = "(time)";
-
+/// A port with its protocol, as in 53/udp.
+const SERVICE: &str = "(service)";
+const URL: &str = "(url)";
 /// A rate, alone or behind `rate=`.
 const RATE: &str = "(rate)";
 /// Addresses from one to another.
 const RANGE: &str = "(range)";
 /// A country or an autonomous system.
 const ORIGIN: &str = "(origin)";
-/// The path of a file, or a URL.
+/// The path of a file.
 const FILE: &str = "(file)";
 /// A word that is no option.
 const WORD: &str = "(word)";
@@ -29,6 +31,26 @@ const NO_VERB: &str = "limiter";
 
 /// Verbs, wrong words, and the commands that do what is meant. The first line that fits is used.
 const TIPS: &[(&str, &str, &str)] = &[
+    (
+        "attach limit check replay",
+        SERVICE,
+        "port and protocol are two options, as in `limiter limit IFACE dns --rate 100/s --port 53 --protocol udp`",
+    ),
+    (
+        "attach limit check replay",
+        "-p --dport --ports --service --destination-port",
+        "`limiter limit IFACE NAME --rate 5/s --port 53` limits a port",
+    ),
+    (
+        "attach limit check replay",
+        "--syn --tcp-flags --connections --new",
+        "`limiter limit IFACE ssh --rate 5/m --port 22 --flags syn` limits requests to connect",
+    ),
+    (
+        "attach",
+        "(prefix) --whitelist --ignore --except --exclude --trust --allowlist",
+        "`limiter attach IFACE --rate RATE --allow ADDRESS` lets a source pass before the limit",
+    ),
     (
         NO_VERB,
         "-L --list --list-all -l -S --status --state --show --stats",
@@ -196,7 +218,7 @@ const TIPS: &[(&str, &str, &str)] = &[
     ),
     (
         "log history",
-        "-n --lines --since --from -S --days",
+        "-n --lines --since --from -S --days --limit --count --for",
         "`limiter history IFACE --last 1h` shows the changes of the last hour",
     ),
     (
@@ -266,8 +288,8 @@ const TIPS: &[(&str, &str, &str)] = &[
     ),
     (
         "notify",
-        "--email --mail --script --command --run",
-        "`limiter notify --exec PATH` runs a program, which may send a mail",
+        "--email --mail --to --script --command --run",
+        "`limiter notify --exec /etc/limiter/on-event` runs a program; with `--format mail` it gets the text of a mail",
     ),
     (
         "agent",
@@ -278,6 +300,51 @@ const TIPS: &[(&str, &str, &str)] = &[
         "attach",
         MISSING,
         "`limiter attach IFACE --rate 1k/s --shadow` counts and drops nothing; `--preset web` takes ready-made limits, `--config FILE` those of a file",
+    ),
+    (
+        "attach",
+        FILE,
+        "`limiter attach IFACE --config FILE` takes the limits of a file",
+    ),
+    (
+        "learn",
+        FILE,
+        "`limiter learn --capture FILE` reads a capture",
+    ),
+    (
+        "ban",
+        FILE,
+        "`limiter ban IFACE --file FILE` bans the sources on a list",
+    ),
+    (
+        "allow deny tier",
+        FILE,
+        "`limiter deny add IFACE --file FILE` adds the prefixes of a file",
+    ),
+    (
+        "notify",
+        URL,
+        "`limiter notify --webhook https://chat.example/hook` calls a URL",
+    ),
+    (
+        "replay",
+        MISSING,
+        "`limiter replay CAPTURE --config FILE` takes the limits of a file, `--preset web` ready-made ones, `--rate 5/s` one",
+    ),
+    (
+        "ban",
+        "--list",
+        "`limiter bans IFACE` lists the bans, and `limiter ban IFACE --file FILE` bans the sources on a list",
+    ),
+    (
+        "limit",
+        "--shadow",
+        "`limiter limit IFACE NAME --shadow on` counts and drops nothing, and `--shadow off` drops",
+    ),
+    (
+        "set",
+        "--shadow yes no true false 1 0",
+        "`limiter set IFACE --shadow on` drops nothing any more, and `limiter set IFACE --shadow off` drops again",
     ),
     (
         "attach",
@@ -306,7 +373,7 @@ const TIPS: &[(&str, &str, &str)] = &[
     ),
     (
         "set",
-        "--exempt --key --mode --max-sources --preset --config --port --protocol",
+        "--exempt --key --mode --max-sources --preset --config --port --protocol --flags --proof",
         "`limiter config show IFACE` prints a file; edit it, then `limiter reload IFACE --config FILE`. `limiter limit IFACE NAME --port 22` changes one limit",
     ),
     (
@@ -332,7 +399,7 @@ const TIPS: &[(&str, &str, &str)] = &[
     (
         "limit",
         MISSING,
-        "`limiter limit IFACE NAME --rate 5/m --port 22` adds a limit, and `limiter status IFACE` shows them",
+        "`limiter limit IFACE NAME --rate 5/s --port 53` adds a limit, and `limiter status IFACE` shows them",
     ),
     (
         "ban",
@@ -347,7 +414,7 @@ const TIPS: &[(&str, &str, &str)] = &[
     ("ban", "list ls show", "`limiter bans IFACE` lists the bans"),
     (
         "ban",
-        "--from --list --input -f",
+        "--from --input -f",
         "`limiter ban IFACE --file FILE` bans the sources on a list",
     ),
     (
@@ -497,10 +564,13 @@ fn is_of_kind(word: &str, kind: &str) -> bool {
             is_network || word.len() == 2 && word.bytes().all(|byte| byte.is_ascii_uppercase())
         }
         FILE => {
-            let end = word.rsplit('.').next().unwrap_or_default();
-            word.starts_with(['/', '.', '~'])
-                || ["toml", "txt", "pcap", "pcapng", "conf"].contains(&end)
+            let ends = [".toml", ".txt", ".list", ".conf", ".pcap", ".pcapng"];
+            word.starts_with(['/', '.', '~']) || ends.iter().any(|end| word.ends_with(end))
         }
+        SERVICE => word.split_once('/').is_some_and(|(port, protocol)| {
+            port.parse::<PortRange>().is_ok() && protocol.parse::<Protocol>().is_ok()
+        }),
+        URL => word.contains("://"),
         _ => false,
     }
 }
@@ -569,10 +639,40 @@ mod tests {
             ("limiter export --once", "limiter status --json"),
             ("limiter preset show", "limiter preset web"),
             ("limiter doctor", "limiter doctor eth0"),
+            ("limiter attach eth0 100/s", "--rate 5/s"),
+            ("limiter attach eth0 ./web.toml", "--config FILE"),
+            (
+                "limiter attach eth0 --rate 5 --port 53/udp",
+                "--protocol udp",
+            ),
+            (
+                "limiter check eth0 192.0.2.7 --port 53/udp",
+                "--protocol udp",
+            ),
+            ("limiter attach eth0 --rate 5/m --syn", "--flags syn"),
+            ("limiter attach eth0 --rate 5 -p 22", "--port 53"),
+            (
+                "limiter attach eth0 --rate 5 --exempt 192.0.2.0/24",
+                "--allow",
+            ),
+            ("limiter attach eth0 --rate 5 --whitelist 1", "--allow"),
+            ("limiter reload eth0 /etc/x.toml", "--config FILE"),
+            ("limiter learn /tmp/x.pcap", "--capture FILE"),
+            ("limiter ban eth0 /tmp/list.txt", "--file FILE"),
+            ("limiter ban --list", "limiter bans"),
+            ("limiter deny add eth0 /tmp/list.txt", "--file FILE"),
+            ("limiter notify https://x.example/y", "--webhook"),
+            ("limiter notify --email x", "--format mail"),
+            ("limiter replay x.pcap", "--preset web"),
+            ("limiter history --since 1h", "--last 1h"),
+            ("limiter limit eth0 dns --shadow", "--shadow on"),
+            ("limiter set eth0 --shadow yes", "--shadow off"),
+            ("limiter set eth0 --proof syn-cookie", "limiter reload"),
         ] {
             let tip = tip_about(line).unwrap_or_else(|| panic!("no tip: {line}"));
             assert!(tip.contains(expected), "{line}: {tip}");
         }
         assert_eq!(tip_about("limiter ban eth0 wrong"), None);
+        assert_eq!(tip_about("limiter ban eth0 192.0.2.0/33"), None, "no file");
     }
 }

@@ -109,7 +109,7 @@ const TIPS: &[(&str, &str)] = &[
         "`limiter check IFACE ADDRESS` shows the ban, the lists and the limits of a source",
     ),
     (
-        "shadow enforce pause suspend resume",
+        "shadow unshadow enforce pause suspend resume",
         "`limiter set IFACE --shadow on` drops nothing any more, and `limiter set IFACE --shadow off` drops again",
     ),
     (
@@ -155,6 +155,19 @@ pub fn add(error: &mut Error, verb: Option<&str>) {
     if let Some(tip) = tip.or(misplaced) {
         error.remove(ContextKind::SuggestedSubcommand);
         put(error, tip);
+        return;
+    }
+    if let Some(best) = most_similar(error) {
+        error.insert(ContextKind::SuggestedSubcommand, best);
+    }
+}
+
+/// The verb that is most like the wrong one: clap names all that are like it, the best one last. For `attatch`, it names
+/// `detach` first.
+fn most_similar(error: &Error) -> Option<ContextValue> {
+    match error.get(ContextKind::SuggestedSubcommand)? {
+        ContextValue::Strings(verbs) => verbs.last().cloned().map(ContextValue::String),
+        _ => None,
     }
 }
 
@@ -189,6 +202,18 @@ mod tests {
                 count += 1;
             }
             assert!(count > 0, "{tip}");
+        }
+    }
+
+    #[test]
+    fn the_verb_that_is_most_similar_is_proposed_alone() {
+        for (typed, meant) in [("attatch", "attach"), ("bam", "ban"), ("statsu", "status")] {
+            let error = command().try_get_matches_from(["limiter", typed]);
+            let mut error = error.unwrap_err();
+            super::add(&mut error, None);
+            let text = error.to_string();
+            assert!(text.contains(&format!("'{meant}'")), "{text}");
+            assert!(!text.contains("some similar"), "{text}");
         }
     }
 }

@@ -7,7 +7,7 @@ use clap::{
     Arg, ArgAction, ArgMatches, Command,
     error::{ContextKind, ContextValue, ErrorKind},
 };
-use limiter_kernel::Attachment;
+use limiter_kernel::{Attachment, sys::requirements};
 
 use super::{operands, rephrase::rephrased};
 use crate::cli::shared::{descriptors, interfaces::ALL, is_interface, prefix};
@@ -57,7 +57,11 @@ pub fn parse(
         return Err(wrong);
     }
     let Some(attached) = attached() else {
-        return Err(wrong);
+        let lacks = read(&with_interface(&words, place, ALL)).is_ok();
+        let unknown = requirements::may_read().is_err() && lacks;
+        let text = unknown.then(|| without_root(&path, words.len() > place));
+        let text = text.and_then(|text| said(&mut definition, &path, &text));
+        return Err(text.unwrap_or(wrong));
     };
     let Some(first) = attached.first() else {
         return Err(match read(&with_interface(&words, place, ALL)) {
@@ -81,6 +85,15 @@ pub fn parse(
         path.join(" ")
     );
     Err(said(&mut definition, &path, &text).unwrap_or(wrong))
+}
+
+/// The message about an interface that is left out, for a user who may not look it up.
+fn without_root(path: &[String], has_operands: bool) -> String {
+    let more = if has_operands { " ..." } else { "" };
+    format!(
+        "without root, limiter cannot look up the interface: run it with sudo, or write the interface, as in `limiter {} eth0{more}`",
+        path.join(" ")
+    )
 }
 
 /// The verb of a command line.
@@ -275,6 +288,10 @@ fn in_order(mut words: Vec<OsString>, command: &Command) -> Vec<OsString> {
         Some(verb) => (verb.command, verb.place),
         None => (command, 1),
     };
+    if let Some(place) = needless(&words, outer.get_name(), from) {
+        words.remove(place);
+        return words;
+    }
     if !outer.has_subcommands() {
         return words;
     }
@@ -298,6 +315,22 @@ fn in_order(mut words: Vec<OsString>, command: &Command) -> Vec<OsString> {
         words.insert(from, "add".into());
     }
     words
+}
+
+/// The place of a word that other programs have behind such a verb, in front of the interface: `bans list`, `limit add`.
+fn needless(words: &[OsString], verb: &str, from: usize) -> Option<usize> {
+    let mut operands = plain(words, from);
+    let (place, first) = operands.next()?;
+    let next = operands.next();
+    let is_needless = match verb {
+        "bans" | "status" => ["list", "ls", "show"].contains(&first),
+        "limit" => {
+            ["add", "new", "set", "change"].contains(&first)
+                && next.is_some_and(|(_, next)| is_interface(next))
+        }
+        _ => false,
+    };
+    (is_needless && !is_interface(first)).then_some(place)
 }
 
 /// The interfaces that limiter is attached to; `None` if this user may not know them.
