@@ -15,8 +15,8 @@ use crate::{
     show,
 };
 
-/// The time between two choices of the sample, unless packets of it are lost. The packets that are reported then are not
-/// like the others: the first of each burst, which limits admit.
+/// The time between two choices of the sample, unless packets of it are lost. In a flood of made-up sources, more of the
+/// reported packets had passed than of the lost ones.
 const WINDOW: Duration = Duration::from_millis(200);
 
 /// The wanted table.
