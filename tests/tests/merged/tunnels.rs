@@ -7,14 +7,15 @@ use std::{
 
 use limiter_tests::{
     command::ip,
+    eventually,
     hosts::{CLIENT, CLIENT_IPV6, Hosts, SERVER, SERVER_IPV6, on},
     raw,
     testbed::Host,
 };
 
 use super::wire::{
-    LIMIT, agree, cut_before_the_wire, minus, need_tcx, seen, send_sctp, send_tcp, send_udp, sent,
-    tool, wait_for_silence,
+    LIMIT, Seen, agree, cut_before_the_wire, minus, need_tcx, report_at_once, send_sctp, send_tcp,
+    send_udp, sent, tool, wait_for_silence,
 };
 
 /// Tunnels: commands of `ip` that make `t0` from OWN to PEER (IPv4), or from OWN6 to PEER6; and the versions of IP inside.
@@ -70,22 +71,21 @@ fn remove(host: &Host) {
     }
 }
 
-/// Sends TCP and UDP through the tunnel to this address, and compares.
-fn compare(hosts: &Hosts, place: &str, hosts_of: [&Host; 2], destination: IpAddr, case: &str) {
+/// Sends TCP and UDP through the tunnel to this address, and compares. `header`: bytes of each packet that the sender does
+/// not count.
+fn compare(seen: &Seen, header: u64, hosts_of: [&Host; 2], destination: IpAddr, case: &str) {
     let [sender, receiver] = hosts_of;
-    // To a peer that polls, veth does not count Ethernet headers.
-    let header = if place == "eth0" { 14 } else { 0 };
     // Both are read at one time, because neighbours are asked for now and then.
     let counts = || loop {
-        let both = (seen(hosts, place), sent(sender));
-        if seen(hosts, place) == both.0 {
+        let both = (seen.now(), sent(sender));
+        if seen.now() == both.0 {
             return both;
         }
     };
     wait_for_silence(sender);
     let before = counts();
     send_tcp(sender, receiver, destination, &(0, Vec::new()));
-    let real = agree(hosts, place, sender, before, header);
+    let real = agree(seen, sender, before, header);
     assert!(real.0 > 1_000, "{case}: {real:?}");
     let socket = on(sender, || {
         let any = if destination.is_ipv4() {
@@ -98,15 +98,13 @@ fn compare(hosts: &Hosts, place: &str, hosts_of: [&Host; 2], destination: IpAddr
     for (segment, payload) in [(8, 400), (48, 48 * 20), (200, 9_999), (1_000, 30_000)] {
         let before = counts();
         send_udp(&socket, (destination, 9).into(), segment, payload).unwrap();
-        let (mut charged, mut real) = ((0, 0), (1, 1));
-        for _ in 0..50 {
-            charged = minus(seen(hosts, place), before.0);
+        let (mut charged, mut real) = ((0, 0), (0, 0));
+        eventually("all packets are seen", || {
+            charged = minus(seen.now(), before.0);
             real = minus(sent(sender), before.1);
             real.1 += real.0 * header;
-            if charged.0 >= real.0 {
-                break;
-            }
-        }
+            real.0 > 0 && charged.0 >= real.0
+        });
         let case = format!("{case}, UDP of {segment}: charged {charged:?}, is {real:?}");
         assert_eq!(charged.0, real.0, "{case}");
         let most = real.1 + if destination.is_ipv6() { 8 } else { 0 };
@@ -120,10 +118,12 @@ fn packets_in_tunnels_count_as_on_the_wire() {
     let hosts = Hosts::of_both_families();
     for host in [&hosts.server, &hosts.client] {
         cut_before_the_wire(host);
+        report_at_once(host);
     }
     tool(&hosts.server, "ethtool -K eth0 gro on").unwrap();
     hosts.run(&format!("attach eth0:out {LIMIT}"));
     hosts.run(&format!("attach eth0 --hook tc {LIMIT}"));
+    let [outgoing, incoming] = ["eth0:out", "eth0"].map(|place| Seen::of(&hosts, place));
     let mut found = 0;
     for line in KINDS.lines() {
         let (commands, versions) = line.split_once(';').unwrap();
@@ -152,14 +152,17 @@ fn packets_in_tunnels_count_as_on_the_wire() {
                 let case = format!("{commands}, IPv{version}");
                 println!("{case}");
                 let both = [&hosts.server, &hosts.client];
-                compare(&hosts, "eth0:out", both, to_client, &format!("{case}, out"));
+                compare(&outgoing, 0, both, to_client, &format!("{case}, out"));
                 let both = [&hosts.client, &hosts.server];
-                compare(&hosts, "eth0", both, to_server, &format!("{case}, in"));
+                // To a peer that polls, veth does not count Ethernet headers.
+                compare(&incoming, 14, both, to_server, &format!("{case}, in"));
             }
         }
         remove(&hosts.server);
         remove(&hosts.client);
     }
+    outgoing.expect_shown(&hosts, "eth0:out");
+    incoming.expect_shown(&hosts, "eth0");
     assert!(found > 0, "this kernel has no tunnels");
 }
 
@@ -173,12 +176,13 @@ fn sctp_packets_count_as_on_the_wire() {
     let hosts = Hosts::new();
     cut_before_the_wire(&hosts.server);
     hosts.run(&format!("attach eth0:out {LIMIT}"));
-    let before = (seen(&hosts, "eth0:out"), sent(&hosts.server));
+    let seen = Seen::of(&hosts, "eth0:out");
+    let before = (seen.now(), sent(&hosts.server));
     let IpAddr::V4(destination) = CLIENT else {
         unreachable!("{CLIENT}")
     };
     let destination: Ipv4Addr = destination;
     send_sctp(&hosts.server, &hosts.client, destination);
-    let real = agree(&hosts, "eth0:out", &hosts.server, before, 0);
+    let real = agree(&seen, &hosts.server, before, 0);
     assert!(real.0 > 1_000, "{real:?}");
 }

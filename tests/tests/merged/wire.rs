@@ -11,6 +11,8 @@ use std::{
 };
 
 use fastrand::Rng;
+use limiter_common::abi::counters::Count;
+use limiter_kernel::{Attachment, program::Tables};
 use limiter_tests::{
     command::ip,
     eventually,
@@ -34,6 +36,10 @@ use super::{
 
 /// Rounds with random packets.
 const ROUNDS: usize = 60;
+/// After so long without packets, no report is under way. The kernel waits for milliseconds ([`report_at_once`]).
+const SILENCE: Duration = Duration::from_millis(300);
+/// After so long, a bridge has passed a packet on.
+const BRIDGED: Duration = Duration::from_millis(50);
 /// A limit that drops nothing.
 pub const LIMIT: &str = "--rate 1000000/s --burst 1000000";
 
@@ -80,24 +86,64 @@ pub fn cut_before_the_wire(host: &Host) {
 
 /// Packets and bytes that the host's `eth0` has sent.
 pub fn sent(host: &Host) -> Size {
-    let text = tool(host, "ip -s -j link show dev eth0").unwrap();
-    let links: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let counters = &links[0]["stats64"]["tx"];
-    (number(&counters["packets"]), number(&counters["bytes"]))
+    let text = on(host, || fs::read_to_string("/proc/thread-self/net/dev")).unwrap();
+    let line = text
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("eth0:"));
+    // Eight columns of what came in are before them.
+    let mut columns = line
+        .unwrap()
+        .split_whitespace()
+        .skip(8)
+        .map(|column| column.parse());
+    let [bytes, packets] = [(); 2].map(|()| columns.next().unwrap().unwrap());
+    (packets, bytes)
 }
 
-/// Packets and bytes that limiter has seen.
-pub fn seen(hosts: &Hosts, attachment: &str) -> Size {
-    let status = hosts.json(&format!("status {attachment} --json"));
-    let seen = &status["interfaces"][0]["seen"];
-    (number(&seen["packets"]), number(&seen["bytes"]))
+/// The counters of an attachment. They are read from its maps, because a command for each look would take most of the
+/// time in an emulated machine.
+pub struct Seen(Tables);
+
+impl Seen {
+    /// The counters of an attachment of the server.
+    pub fn of(hosts: &Hosts, place: &str) -> Self {
+        let opened = hosts.server.namespace.block_on(|| Attachment::open(place));
+        Self(opened.unwrap().unwrap().tables)
+    }
+
+    /// Packets and bytes that limiter has seen.
+    pub fn now(&self) -> Size {
+        let counters = self.0.counters().unwrap().by_reason;
+        let sum = |unit: fn(&Count) -> u64| counters.iter().map(unit).sum();
+        (sum(|count| count.packets), sum(|count| count.bytes))
+    }
+
+    /// Waits until `status` shows these counters.
+    pub fn expect_shown(&self, hosts: &Hosts, place: &str) {
+        eventually("status shows the counters", || {
+            let now = self.now();
+            let status = hosts.json(&format!("status {place} --json"));
+            let seen = &status["interfaces"][0]["seen"];
+            now.0 > 0 && now == (number(&seen["packets"]), number(&seen["bytes"]))
+        });
+    }
+}
+
+/// Lets the host's kernel send its reports of multicast groups without delay.
+pub fn report_at_once(host: &Host) {
+    on(host, || {
+        for name in ["default", "eth0"] {
+            let path = format!("/proc/sys/net/ipv6/conf/{name}/mldv2_unsolicited_report_interval");
+            fs::write(path, "1").unwrap();
+        }
+    });
 }
 
 /// Waits until the host's kernel has sent its reports of multicast groups.
 pub fn wait_for_silence(host: &Host) {
     let mut before = sent(host);
     eventually("the kernel sends nothing on its own", || {
-        thread::sleep(Duration::from_secs(2));
+        thread::sleep(SILENCE);
         let now = sent(host);
         std::mem::replace(&mut before, now) == now
     });
@@ -128,14 +174,15 @@ fn outgoing_packets_of_any_form_count_as_on_the_wire() {
     let hosts = Hosts::new();
     cut_before_the_wire(&hosts.server);
     hosts.run(&format!("attach eth0:out {LIMIT}"));
+    let seen = Seen::of(&hosts, "eth0:out");
     let wire = Raw::to_send_merged(&hosts.server);
     let macs = (hosts.server.mac, hosts.client.mac);
     let mut kinds = [0; 3];
     for _ in 0..ROUNDS {
         let merged = merged(&mut rng, macs, 0);
-        let before = (seen(&hosts, "eth0:out"), sent(&hosts.server));
+        let before = (seen.now(), sent(&hosts.server));
         wire.send(&offloaded(&merged));
-        let charged = minus(seen(&hosts, "eth0:out"), before.0);
+        let charged = minus(seen.now(), before.0);
         let real = minus(sent(&hosts.server), before.1);
         let Some(merged) = as_read(merged, real.0) else {
             continue;
@@ -145,6 +192,7 @@ fn outgoing_packets_of_any_form_count_as_on_the_wire() {
         check(&merged, false, charged, real);
         kinds[merged.kind as usize] += 1;
     }
+    seen.expect_shown(&hosts, "eth0:out");
     assert!(kinds.iter().all(|&count| count > 0), "{kinds:?}");
 }
 
@@ -159,6 +207,7 @@ fn incoming_packets_that_the_interface_merges_count_as_on_the_wire() {
     tool(&hosts.server, "ethtool -K eth0 gro on").unwrap();
     let _ = tool(&hosts.server, "ethtool -K eth0 rx-udp-gro-forwarding on");
     hosts.run(&format!("attach eth0 --hook tc {LIMIT}"));
+    let seen = Seen::of(&hosts, "eth0");
     let wire = Raw::to_send_merged(&hosts.client);
     let receiver = Raw::open(&hosts.server);
     let macs = (hosts.client.mac, hosts.server.mac);
@@ -169,7 +218,7 @@ fn incoming_packets_that_the_interface_merges_count_as_on_the_wire() {
             // The kernel takes the outer tag off before limiter sees the packet.
             continue;
         }
-        let before = (seen(&hosts, "eth0"), sent(&hosts.client));
+        let before = (seen.now(), sent(&hosts.client));
         wire.send(&offloaded(&merged));
         // To a peer that polls, veth does not count Ethernet headers.
         let packets = minus(sent(&hosts.client), before.1).0;
@@ -180,13 +229,14 @@ fn incoming_packets_that_the_interface_merges_count_as_on_the_wire() {
         assert_eq!(packets, real.0, "{merged:?}");
         let mut charged = (0, 0);
         eventually("all packets are seen", || {
-            charged = minus(seen(&hosts, "eth0"), before.0);
+            charged = minus(seen.now(), before.0);
             charged.0 >= real.0
         });
         assert_eq!(charged.0, real.0, "{merged:?}");
         check(&merged, true, charged, real);
         merges += usize::from((receiver.arrived().len() as u64) < real.0);
     }
+    seen.expect_shown(&hosts, "eth0");
     assert!(merges > 5, "the interface has merged {merges}");
 }
 
@@ -214,6 +264,7 @@ fn packets_that_a_virtual_machine_leaves_to_the_host_to_cut_count_as_on_the_wire
     }
     hosts.run(&format!("attach tap0 --hook tc {LIMIT}"));
     hosts.run(&format!("attach eth0:out {LIMIT}"));
+    let places = ["tap0", "eth0:out"].map(|place| (place, Seen::of(&hosts, place)));
     let macs = ([6; 6], hosts.client.mac);
     let mut fragments = 0;
     for _ in 0..ROUNDS {
@@ -221,22 +272,29 @@ fn packets_that_a_virtual_machine_leaves_to_the_host_to_cut_count_as_on_the_wire
         if merged.headers[12..14] == [0x81, 0] || merged.headers[12..14] == [0x88, 0xa8] {
             continue;
         }
-        let places = ["tap0", "eth0:out"];
-        let before = (places.map(|place| seen(&hosts, place)), sent(&hosts.server));
+        let before = (
+            places.each_ref().map(|(_, seen)| seen.now()),
+            sent(&hosts.server),
+        );
         tap.arrive_merged(&merged);
+        // The bridge may pass the packet on a little later, and the kernel may drop it.
+        thread::sleep(BRIDGED);
         let real = minus(sent(&hosts.server), before.1);
         let Some(merged) = as_read(merged, real.0) else {
             continue;
         };
         assert_eq!(real, cut(&merged), "{merged:?}");
-        for (place, before) in places.into_iter().zip(before.0) {
-            let charged = minus(seen(&hosts, place), before);
+        for ((place, seen), before) in places.iter().zip(before.0) {
+            let charged = minus(seen.now(), before);
             check(&merged, false, charged, real);
             if merged.kind == Kind::Fragments {
                 assert_eq!(charged.0, real.0, "{place}: {merged:?}");
                 fragments += 1;
             }
         }
+    }
+    for (place, seen) in &places {
+        seen.expect_shown(&hosts, place);
     }
     assert!(fragments > 0, "no fragments");
 }
@@ -290,8 +348,10 @@ fn udp_packets_of_a_local_user_count_as_on_the_wire() {
     let mut rng = Rng::with_seed(seed);
     let hosts = Hosts::of_both_families();
     cut_before_the_wire(&hosts.server);
+    report_at_once(&hosts.server);
     wait_for_silence(&hosts.server);
     hosts.run(&format!("attach eth0:out {LIMIT}"));
+    let seen = Seen::of(&hosts, "eth0:out");
     let mut all: Vec<_> = header_options(CLIENT_IPV6)
         .into_iter()
         .map(|option| (SERVER_IPV6, CLIENT_IPV6, option))
@@ -308,11 +368,11 @@ fn udp_packets_of_a_local_user_count_as_on_the_wire() {
             let segment = rng.usize(1..=most);
             let packets = rng.usize(2..60);
             let payload = segment * (packets - 1) + rng.usize(1..=segment);
-            let before = (seen(&hosts, "eth0:out"), sent(&hosts.server));
+            let before = (seen.now(), sent(&hosts.server));
             if send_udp(&socket, (destination, 9).into(), segment, payload).is_none() {
                 continue;
             }
-            let charged = minus(seen(&hosts, "eth0:out"), before.0);
+            let charged = minus(seen.now(), before.0);
             let real = minus(sent(&hosts.server), before.1);
             let case = format!("{destination}, option {option}, {packets} of {segment}");
             assert_eq!(real.0, packets as u64, "{case}");
@@ -330,6 +390,7 @@ fn udp_packets_of_a_local_user_count_as_on_the_wire() {
         );
         println!("{destination}, option {option}: {merges} merged packets");
     }
+    seen.expect_shown(&hosts, "eth0:out");
 }
 
 /// Sends two megabytes from one host to an address of the other over this listener's protocol.
@@ -390,18 +451,18 @@ pub fn send_sctp(sender: &Host, receiver: &Host, destination: Ipv4Addr) {
 
 /// Waits until limiter has seen what the host has sent since these counts. `header`: bytes of each packet that the
 /// sender does not count.
-pub fn agree(hosts: &Hosts, place: &str, sender: &Host, before: (Size, Size), header: u64) -> Size {
+pub fn agree(seen: &Seen, sender: &Host, before: (Size, Size), header: u64) -> Size {
     let (mut charged, mut real) = ((0, 0), (0, 0));
-    for _ in 0..100 {
-        charged = minus(seen(hosts, place), before.0);
+    for _ in 0..200 {
+        charged = minus(seen.now(), before.0);
         real = minus(sent(sender), before.1);
         real.1 += real.0 * header;
         if charged == real {
             return real;
         }
-        thread::sleep(Duration::from_millis(100));
+        thread::sleep(Duration::from_millis(50));
     }
-    panic!("{place}: charged {charged:?}, is {real:?}");
+    panic!("charged {charged:?}, is {real:?}");
 }
 
 #[test]
@@ -409,8 +470,10 @@ fn tcp_segments_of_a_local_user_count_as_on_the_wire() {
     need_tcx!();
     let hosts = Hosts::of_both_families();
     cut_before_the_wire(&hosts.server);
+    report_at_once(&hosts.server);
     wait_for_silence(&hosts.server);
     hosts.run(&format!("attach eth0:out {LIMIT}"));
+    let seen = Seen::of(&hosts, "eth0:out");
     let options = header_options(CLIENT_IPV6);
     // The client takes no packets with a routing header.
     let options = options
@@ -419,10 +482,11 @@ fn tcp_segments_of_a_local_user_count_as_on_the_wire() {
     let mut all: Vec<_> = options.map(|option| (CLIENT_IPV6, option)).collect();
     all.push((CLIENT, (0, Vec::new())));
     for (destination, option) in all {
-        let before = (seen(&hosts, "eth0:out"), sent(&hosts.server));
+        let before = (seen.now(), sent(&hosts.server));
         send_tcp(&hosts.server, &hosts.client, destination, &option);
-        let real = agree(&hosts, "eth0:out", &hosts.server, before, 0);
+        let real = agree(&seen, &hosts.server, before, 0);
         println!("{destination}, option {}: {real:?}", option.0);
         assert!(real.0 > 1_000, "{real:?}");
     }
+    seen.expect_shown(&hosts, "eth0:out");
 }
