@@ -73,13 +73,17 @@ pub fn tcx() -> bool {
     requirements::has_tcx()
 }
 
+/// True in the machines of `cargo xtask test --kernels`, which are emulated, so slow.
+pub fn is_machine() -> bool {
+    std::env::var_os("LIMITER_MACHINE").is_some()
+}
+
 /// Reports that `test` needs something that this kernel lacks. In the machines of `cargo xtask test --kernels`, which have
 /// the modules that tests need, this is a failure. Elsewhere the test is skipped; with `LIMITER_STRICT`, it is left to
 /// those machines.
 pub fn of_kernel(test: &str, feature: &str) {
-    let in_machine = std::env::var_os("LIMITER_MACHINE").is_some();
     assert!(
-        !in_machine,
+        !is_machine(),
         "{test} cannot run: this kernel has no {feature}"
     );
     if std::env::var_os("LIMITER_STRICT").is_some() {

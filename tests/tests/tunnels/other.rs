@@ -18,7 +18,7 @@ use limiter_tests::{
 };
 
 use super::{
-    PATHS,
+    Incoming,
     attachment::Attachment,
     kinds::{GRE_LISTENING, IP6GRE_LISTENING, XFRM},
     link::{self, Link, TUNNEL, inside},
@@ -78,10 +78,12 @@ fn packets_that_leave_on_gre_without_a_peer_of_one_host_are_refused() {
             return;
         }
         if need::tcx() {
-            for place in ["t0", "t0:out"].iter().take(1 + usize::from(is_read)) {
-                hosts.run(&format!("attach {place} --rate 5"));
-                hosts.run(&format!("doctor {place}"));
-                hosts.run(&format!("detach {place}"));
+            // `packets_that_arrive_on_gre_without_a_peer_are_limited` attaches there.
+            hosts.run("doctor t0");
+            if is_read {
+                hosts.run("attach t0:out --rate 5");
+                hosts.run("doctor t0:out");
+                hosts.run("detach t0:out");
             }
         }
         if !is_read {
@@ -101,7 +103,10 @@ fn packets_that_leave_on_gre_without_a_peer_of_one_host_are_refused() {
 fn packets_that_arrive_on_gre_without_a_peer_are_limited() {
     const TEST: &str = "packets_that_arrive_on_gre_without_a_peer_are_limited";
     need_kernel!();
-    for kind in [&GRE_LISTENING, &IP6GRE_LISTENING] {
+    for (kind, path) in [
+        (&GRE_LISTENING, Incoming::Fast),
+        (&IP6GRE_LISTENING, Incoming::Full),
+    ] {
         let Some(link) = Link::new(kind) else {
             need::of_kernel(TEST, kind.name);
             return;
@@ -114,7 +119,7 @@ fn packets_that_arrive_on_gre_without_a_peer_are_limited() {
                 !link.send(*version, true, 1, || ()).is_empty()
             });
         }
-        for (limit, file) in PATHS {
+        for (limit, file) in path.paths(true) {
             link.hosts
                 .attach_file(&format!("interfaces = \"{TUNNEL}\"\n{file}"));
             Attachment {
