@@ -84,7 +84,8 @@ drivers-*)
     target drivers "interfaces of software" \
         devices::bond_and_its_port_have_one_native_program devices::bonds devices::bridges \
         devices::macvlans devices::macvtaps devices::taps \
-        devices::merged_packets_of_a_guest_count_as_the_packets_they_were_only_in_mode_tc devices::teams devices::vlans \
+        devices::merged_packets_of_a_guest_count_as_the_packets_they_were_only_in_mode_tc devices::teams devices::vlans
+    target drivers "interfaces above others" \
         layers::interfaces_whose_incoming_packets_no_program_sees_are_refused \
         above::tunnels_with_ethernet_headers above::macsec_hsr_ipvlan_and_netkit above::bonds_of_all_ports_at_once \
         layers::program_beside_the_interface_is_not_in_the_way layers::program_on_any_kind_of_interface_above_is_named
