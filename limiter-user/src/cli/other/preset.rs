@@ -73,10 +73,10 @@ pub fn run(arguments: &Preset) -> anyhow::Result<()> {
     Ok(write(&preset(recipe, &interfaces))?)
 }
 
-/// A parser of a recipe's name.
+/// A parser of a recipe's name. Each command makes it, so it reads the cookbook only for a name.
 pub fn recipe() -> impl TypedValueParser<Value = Recipe> {
     let named = |name: String| recipes().find(|recipe| recipe.name == name);
-    PossibleValuesParser::new(recipes().map(|recipe| recipe.name))
+    PossibleValuesParser::new(FILES.map(|(name, _)| name))
         .try_map(move |name| named(name).ok_or("unknown preset"))
 }
 
