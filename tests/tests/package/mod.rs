@@ -47,7 +47,7 @@ fn pack() -> TempDir {
     let stripped = stripped(folder.path());
     let mut dist = Command::new(env!("CARGO"));
     dist.args(["xtask", "dist", "--out"]).arg(folder.path());
-    dist.arg("--binary").arg(&stripped);
+    dist.arg("--fast").arg("--binary").arg(&stripped);
     dist.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap());
     let packed = Outcome::of("cargo xtask dist".to_owned(), dist.output().unwrap());
     packed.expect(0);

@@ -1,6 +1,9 @@
 //! Builds the static binary, which runs on every distribution.
 
-use std::{path::PathBuf, process::Command};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::Result;
 
@@ -15,6 +18,8 @@ use crate::{
 pub struct Binary {
     pub file: PathBuf,
     pub architecture: Architecture,
+    /// The level at which gzip compresses the files with it, 1 to 9.
+    pub level: u8,
 }
 
 impl Binary {
@@ -26,6 +31,13 @@ impl Binary {
         let mut emulator = Command::new(format!("qemu-{}-static", self.architecture.name));
         emulator.arg(&self.file);
         emulator
+    }
+
+    /// The command that compresses `file` to `file.gz`, with the same bytes on every machine.
+    pub fn gzip(&self, file: &Path) -> Command {
+        let mut gzip = Command::new("gzip");
+        gzip.arg(format!("-{}n", self.level)).arg(file);
+        gzip
     }
 }
 

@@ -28,7 +28,7 @@ pub fn image(binary: &Binary, scratch: &Path, out: &Path, epoch: u64) -> Result<
     let tar = scratch.join("layer");
     packages::tar(&files(binary, scratch)?.root, &["usr"], &tar, epoch)?;
     let content = sha256(&read(&tar)?);
-    run(Command::new("gzip").arg("-9n").arg(&tar))?;
+    run(&mut binary.gzip(&tar))?;
     let layer = read(&scratch.join("layer.gz"))?;
 
     let layout = Layout(Tree {

@@ -38,6 +38,9 @@ pub struct Options {
     /// Pack this binary instead of building one
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
+    /// Compress fast: for tests, whose binary is large
+    #[arg(long, requires = "binary")]
+    fast: bool,
     /// Make everything twice, the second time in a copy of the last commit elsewhere, and compare
     #[arg(long, conflicts_with = "binary")]
     check: bool,
@@ -69,7 +72,11 @@ fn make(out: &Path, options: &Options) -> Result<()> {
         Some(binary) => binary.clone(),
         None => binary::build(architecture)?,
     };
-    let binary = Binary { file, architecture };
+    let binary = Binary {
+        file,
+        architecture,
+        level: if options.fast { 1 } else { 9 },
+    };
     fs::create_dir_all(out).with_context(|| format!("cannot create {}", out.display()))?;
     // rpm needs absolute paths.
     let out = fs::canonicalize(out)?;

@@ -30,7 +30,7 @@ pub fn tarball(binary: &Binary, scratch: &Path, out: &Path, epoch: u64) -> Resul
     let tree = Tree::make(scratch.join(&name), binary, ZSH)?;
     let tar = scratch.join("tar");
     self::tar(scratch, &[&name], &tar, epoch)?;
-    run(Command::new("gzip").arg("-9n").arg(&tar))?;
+    run(&mut binary.gzip(&tar))?;
     let file = format!("{name}.tar.gz");
     put(&scratch.join("tar.gz"), &out.join(&file))?;
     fs::remove_dir_all(tree.root)?;
@@ -72,7 +72,8 @@ pub fn deb(binary: &Binary, scratch: &Path, out: &Path, epoch: u64) -> Result<St
         tree.write(Path::new("DEBIAN").join(script), text.as_bytes(), 0o755)?;
     }
     let mut build = Command::new("dpkg-deb");
-    build.args(["--root-owner-group", "-Zgzip", "--build"]);
+    build.args(["--root-owner-group", "-Zgzip"]);
+    build.args([&format!("-z{}", binary.level), "--build"]);
     build.arg(&tree.root).arg(out.join(&file));
     output(build.env("SOURCE_DATE_EPOCH", epoch.to_string()))?;
     Ok(file)
@@ -97,7 +98,7 @@ pub fn rpm(binary: &Binary, scratch: &Path, out: &Path, epoch: u64) -> Result<St
         ("_rpmdir", &*scratch.join("rpms").to_string_lossy()),
         ("_build_name_fmt", "limiter.rpm"),
         ("_buildhost", "localhost"),
-        ("_binary_payload", "w9.gzdio"),
+        ("_binary_payload", &format!("w{}.gzdio", binary.level)),
         ("use_source_date_epoch_as_buildtime", "1"),
         ("clamp_mtime_to_source_date_epoch", "1"),
     ] {
