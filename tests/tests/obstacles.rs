@@ -3,10 +3,11 @@
 use std::process::Command;
 
 use limiter_tests::{
-    command::{Outcome, binary},
+    command::{Outcome, binary, ip, prepared},
     eventually,
-    hosts::Hosts,
+    hosts::{Hosts, on},
     need_kernel,
+    steps::{End, Fault, run_traced},
 };
 
 #[test]
@@ -46,6 +47,38 @@ fn foreign_program_is_named_and_left_alone() {
     eventually("attach works without the other program", || {
         hosts.limiter("attach eth0 --rate 5").status == 0
     });
+}
+
+/// Each attempt to attach that the kernel refuses is made once more, to hear its words.
+#[test]
+fn refused_attach_loads_its_program_once() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let loads = |command: &str| {
+        let words: Vec<_> = command.split(' ').collect();
+        let mut loads = 0;
+        let ended = on(&hosts.server, || {
+            run_traced(&mut prepared(&words), |call| {
+                loads += usize::from(call.name == "program");
+                Fault::None
+            })
+        });
+        (ended.unwrap().end, loads)
+    };
+    let (attached, once) = loads("attach eth0 --rate 5 --mode native");
+    assert_eq!(attached, End::Done(0));
+    hosts.run("detach eth0");
+    ip(
+        &hosts.server.namespace,
+        "link add mv0 link eth0 type macvlan",
+    );
+    hosts.run("attach mv0 --rate 5 --mode generic");
+    // The second attempt in a mode has a small program that listens.
+    for (mode, listeners) in [("native", 1), ("auto", 2)] {
+        let (refused, loads) = loads(&format!("attach eth0 --rate 5 --mode {mode}"));
+        assert_eq!(refused, End::Done(1), "{mode}");
+        assert_eq!(loads, once + listeners, "{mode}");
+    }
 }
 
 /// `ip netns exec` gives its command a separate /sys.

@@ -1,9 +1,9 @@
 //! Attaching: load, attach to the interface, pin. Nothing is pinned before the interface has taken the program, and
 //! the link is pinned last. So a command that is killed on the way leaves nothing half attached.
 
-use std::{io, time::SystemTime};
+use std::{cell::Cell, io, time::SystemTime};
 
-use limiter_common::abi::NEXT_FOREIGN;
+use limiter_common::abi::{Constants, NEXT_FOREIGN};
 use limiter_config::{Direction, Mode, Settings, names::direction_of};
 
 use crate::{
@@ -108,15 +108,30 @@ async fn clear_leftover(folder: &Dir) -> Result<()> {
 /// Loads and attaches, in the wanted mode. With mode `auto`, falls back to the next best mode.
 fn link(interface: Interface, wanted: &Wanted) -> Result<(Record, Program, Link)> {
     let direction = wanted.settings.direction;
+    // The verifier takes most of the time. A program that was refused serves the next attempt, if that needs the same one.
+    let refused = Cell::new(None::<(Box<Constants>, bool, Program)>);
     let in_mode = |mode, fallback| {
         let mut record = record(&interface, mode, wanted)?;
         record.fallback = fallback;
-        let program = load(&mut record, &wanted.bans, |_| Ok(()))?;
+        let config = record.config()?;
+        let program = match refused.take() {
+            Some((same, frags, program)) if same == config => {
+                record.frags = frags;
+                program
+            }
+            _ => load(&mut record, &wanted.bans, |_| Ok(()))?,
+        };
         let link = match mode {
             XdpMode::Tc => Link::create_tc(program.fd()?, interface.index, direction, wanted.place),
             mode => Link::create(program.fd()?, interface.index, mode),
         };
-        Ok(link.map(|link| (record, program, link)))
+        match link {
+            Ok(link) => Ok(Ok((record, program, link))),
+            Err(why) => {
+                refused.set(Some((config, record.frags, program)));
+                Ok(Err(why))
+            }
+        }
     };
     if needs_tc(&interface, wanted)? {
         return in_mode(XdpMode::Tc, None)?
