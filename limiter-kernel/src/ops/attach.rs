@@ -108,7 +108,7 @@ async fn clear_leftover(folder: &Dir) -> Result<()> {
 /// Loads and attaches, in the wanted mode. With mode `auto`, falls back to the next best mode.
 fn link(interface: Interface, wanted: &Wanted) -> Result<(Record, Program, Link)> {
     let direction = wanted.settings.direction;
-    // The verifier takes most of the time. A program that was refused serves the next attempt, if that needs the same one.
+    // The verifier takes most of the time: a refused program serves the next attempt if that needs the same one.
     let refused = Cell::new(None::<(Box<Constants>, bool, Program)>);
     let in_mode = |mode, fallback| {
         let mut record = record(&interface, mode, wanted)?;

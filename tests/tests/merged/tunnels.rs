@@ -71,8 +71,8 @@ fn remove(host: &Host) {
     }
 }
 
-/// Sends TCP and UDP through the tunnel to this address, and compares. `header`: bytes of each packet that the sender does
-/// not count.
+/// Sends TCP and UDP through the tunnel to this address, and compares. `header`: bytes of each packet that the sender
+/// does not count.
 fn compare(seen: &Seen, header: u64, hosts_of: [&Host; 2], destination: IpAddr, case: &str) {
     let [sender, receiver] = hosts_of;
     // Both are read at one time, because neighbours are asked for now and then.

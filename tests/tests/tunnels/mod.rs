@@ -28,7 +28,7 @@ const PATHS: [(&str, &str); 2] = [
 ];
 
 /// The path of a kind's incoming packets in an emulated machine; outgoing ones take the other path. The verifier takes
-/// seconds for each program there. Similar kinds have different paths. Elsewhere, each kind has both in both directions.
+/// seconds for each program there. Similar kinds have different paths. Elsewhere, each kind has both paths both ways.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Incoming {
     Fast,
