@@ -6,6 +6,7 @@
 
 pub mod abi;
 pub mod arithmetic;
+pub mod index;
 pub mod pod;
 pub mod policy;
 pub mod table;

@@ -226,7 +226,7 @@ fn new_source_quota(
 }
 
 impl Lists {
-    /// The content of the list maps: each prefix on any list, with the lists that decide about its sources. Of
+    /// Each prefix on any list, with the lists that decide about its sources. Of
     /// `allow` and `deny` the longer prefix decides, or `deny` if both are equal. Of the tiers, those with the
     /// longest prefix decide. An address is on every set of destinations with a prefix around it.
     pub fn compile(&self, bits: &TierBits) -> BTreeMap<IpNet, Listed> {
@@ -269,10 +269,10 @@ impl Lists {
         compiled
     }
 
-    /// Recovers the lists from the content of the maps.
-    pub fn from_compiled(bits: &TierBits, entries: &[(IpNet, Listed)]) -> Self {
+    /// Recovers the lists from their prefixes, each with the lists that it is on.
+    pub fn from_compiled(bits: &TierBits, entries: &[(IpNet, u32)]) -> Self {
         let prefixes_on = |bit: u32| -> Prefixes {
-            let is_on = |(_, listed): &&(IpNet, Listed)| listed.own >> bit & 1 != 0;
+            let is_on = |(_, own): &&(IpNet, u32)| own >> bit & 1 != 0;
             let entries = entries.iter().filter(is_on);
             entries.map(|(prefix, _)| *prefix).collect()
         };
@@ -310,6 +310,14 @@ all = ["0.0.0.0/0", "10.1.2.3"]
         TierBits::default().for_settings(settings).0
     }
 
+    fn read_back(lists: &Lists, bits: &TierBits) -> Lists {
+        let compiled = lists.compile(bits).into_iter();
+        let own: Vec<_> = compiled
+            .map(|(prefix, listed)| (prefix, listed.own))
+            .collect();
+        Lists::from_compiled(bits, &own)
+    }
+
     /// New tiers get bits of removed ones before two tiers would have to share a bit.
     #[test]
     fn tier_keeps_its_bit_and_new_tiers_reuse_bits_if_all_are_taken() {
@@ -343,8 +351,7 @@ all = ["0.0.0.0/0", "10.1.2.3"]
         let [list, set] = ["example.net", "=10.0.0.1"].map(bit);
         let matches = settings.limits[0].matches.compile(&bits).unwrap();
         assert_eq!((matches.lists, matches.destination), (list, list | set));
-        let compiled: Vec<_> = settings.lists.compile(&bits).into_iter().collect();
-        assert_eq!(Lists::from_compiled(&bits, &compiled), settings.lists);
+        assert_eq!(read_back(&settings.lists, &bits), settings.lists);
     }
 
     #[test]
@@ -369,7 +376,7 @@ all = ["0.0.0.0/0", "10.1.2.3"]
             ("2001:db8:2::1", ON_ALLOW),
             ("2001:db9::1", 0),
         ] {
-            // The kernel's trie finds the longest prefix.
+            // The longest prefix decides.
             let source: IpAddr = address.parse().unwrap();
             let around = compiled
                 .iter()
@@ -384,7 +391,6 @@ all = ["0.0.0.0/0", "10.1.2.3"]
             let found = longest.map_or(0, |(_, listed)| listed.lists);
             assert_eq!(found, expected, "{address}");
         }
-        let compiled: Vec<_> = compiled.into_iter().collect();
-        assert_eq!(Lists::from_compiled(&bits, &compiled), *lists);
+        assert_eq!(read_back(lists, &bits), *lists);
     }
 }

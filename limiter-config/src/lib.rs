@@ -13,6 +13,7 @@ pub mod control;
 pub mod difference;
 pub mod file;
 pub mod files;
+pub mod index;
 pub mod ineffective;
 pub mod key;
 pub mod limit_quota;

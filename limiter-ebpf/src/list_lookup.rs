@@ -1,18 +1,18 @@
-//! Finds the lists that decide about a source by one lookup of the longest prefix, and its ban.
+//! Finds the lists that decide about a source by their index, and its ban.
 
 use limiter_common::{
     abi::{
         Listed,
         rules::{CONTROL_BANNED, LISTS_MAX, ON_ALLOW, ON_BAN, ON_DENY},
     },
+    index::Array,
     policy::Evaluation,
     table::key::{Address, IPV4},
 };
 
 use crate::{
     bans, constants, counters, lent,
-    maps::{LISTED_IPV4, LISTED_IPV6},
-    prefix_key::PrefixKey,
+    maps::LISTED,
 };
 
 /// Bits of the lists that decide about the packet's source, and of a ban that drops it. Counts the packet for each of
@@ -36,9 +36,8 @@ pub fn of_address(address: &Address) -> u32 {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn list_address(address: *const Address) -> u32 {
-    // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
-    let listed = unsafe { address.as_ref() }.and_then(look_up);
-    listed.map_or(0, |listed| listed.lists)
+    lent!(address);
+    look_up(address).lists
 }
 
 /// [`find`]: returns bits of lists, or 0. A global function, so that the verifier does not follow each combination of
@@ -48,10 +47,9 @@ extern "C" fn list_address(address: *const Address) -> u32 {
 extern "C" fn list_find(evaluation: *const Evaluation) -> u32 {
     lent!(evaluation);
     let peer = evaluation.info.peer(constants().egress);
-    let (mut lists, mut allowed) = (0, 0);
-    if let Some(listed) = look_up(peer) {
-        (lists, allowed) = (listed.lists, listed.allowed);
-    }
+    let Listed {
+        mut lists, allowed, ..
+    } = look_up(peer);
     if constants().control != 0 && evaluation.info.control & CONTROL_BANNED != 0 {
         lists = 0;
     }
@@ -76,17 +74,24 @@ extern "C" fn list_find(evaluation: *const Evaluation) -> u32 {
     lists | banned
 }
 
+/// The lists of an address.
 #[inline(always)]
-fn look_up(source: &Address) -> Option<&'static Listed> {
-    if source.family == IPV4 {
-        if constants().lists_ipv4 == 0 {
-            return None;
-        }
-        LISTED_IPV4.get(PrefixKey::<1>::new(source).key())
-    } else {
-        if constants().lists_ipv6 == 0 {
-            return None;
-        }
-        LISTED_IPV6.get(PrefixKey::<4>::new(source).key())
+fn look_up(source: &Address) -> Listed {
+    let (constants, words) = (constants(), &source.words);
+    Listed::of_record(match source.family {
+        IPV4 if constants.lists_ipv4 != 0 => constants.index.ipv4(&Map, words),
+        IPV4 => 0,
+        _ if constants.lists_ipv6 != 0 => constants.index.ipv6(&Map, words),
+        _ => 0,
+    })
+}
+
+/// The map of the lists.
+struct Map;
+
+impl Array for Map {
+    #[inline(always)]
+    fn word(&self, number: u32) -> Option<u64> {
+        LISTED.get(number).copied()
     }
 }

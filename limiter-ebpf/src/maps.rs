@@ -9,7 +9,7 @@ use aya_ebpf::{
 };
 use limiter_common::{
     abi::{
-        Ban, BanCounts, BanKey, Cpu, LOCKS, Lease, Listed, PrefixBans, Set, Share, Table,
+        Ban, BanCounts, BanKey, Cpu, LOCKS, Lease, PrefixBans, Set, Share, Table,
         counters::{Count, Counters, LimitCounters},
         events::{EVENTS_BYTES, Event, SNAP_MAX, WATCHERS, Watched, Watches},
         log::Logging,
@@ -115,13 +115,10 @@ pub static LOGGED: PerCpuArray<Logging, 1> = PerCpuArray::new();
 #[btf_map]
 pub static AYA_LOGS: RingBuf<(), 4096> = RingBuf::new();
 
-/// IPv4 prefixes on lists. Each change of the lists creates new list maps.
+/// The lists, and their [`limiter_common::index`]. Each change of the lists creates a new map, which user space maps and
+/// fills. The loader sets the number of words.
 #[btf_map]
-pub static LISTED_IPV4: LpmTrie<[u32; 1], Listed, 1> = LpmTrie::new();
-
-/// IPv6 prefixes on lists.
-#[btf_map]
-pub static LISTED_IPV6: LpmTrie<[u32; 4], Listed, 1> = LpmTrie::new();
+pub static LISTED: Array<u64, 1, { BPF_F_MMAPABLE as usize }> = Array::new();
 
 /// Banned addresses. User space adds and removes them. The loader sets the number of entries.
 #[btf_map]

@@ -5,13 +5,14 @@ use super::{
     rules::{BUDGETS, FIRST, LIMITS_MAX, Limit, NEEDS_CONNECTION, NewSourceQuota, PROVEN, SECOND},
 };
 use crate::{
+    index::Index,
     pod::{Pod as _, pod},
     policy::candidates::Candidates,
     table::{Seed, key::SLOTS, nat64::Nat64},
 };
 
 /// Version of the constants and of the pinned maps, called *layout* in docs/attachment.md.
-pub const VERSION: u32 = 18;
+pub const VERSION: u32 = 19;
 
 /// Value of [`Constants::clock`]: the program reads the kernel's clock.
 pub const CLOCK_KERNEL: u32 = 0;
@@ -114,12 +115,14 @@ pub struct Constants {
     pub throttled: u32,
     /// 1: packets that pass are shown to who watches them.
     pub passed: u32,
+    /// The index of the lists. The loader sets it.
+    pub index: Index,
 }
 
 pod!(Constants: limits_length fast_path sets shadow malformed_passes clock lists_ipv4 lists_ipv6 needs control established
     room tc no_ethernet egress bans follow_up after_deadline new_sources second_chances proofs answers proof mac
     seed tick deadline indices limits candidates can_copy chained routes way_back guest log nat64 throttled
-    passed);
+    passed index);
 
 impl Constants {
     /// The limit with this index.

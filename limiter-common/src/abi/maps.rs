@@ -2,6 +2,7 @@
 
 use super::rules::BUDGETS;
 use crate::{
+    index::{halves, joined},
     pod::pod,
     table::{OVERFLOW_WIDTH, Seed, WAYS, entry::Entry},
 };
@@ -68,9 +69,8 @@ pub struct Lease {
 
 pod!(Lease: tokens dry jiffy);
 
-/// The value of one prefix in a list map.
+/// The lists of one prefix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
 pub struct Listed {
     /// The lists that decide about sources of this prefix: its own, or those of the prefix around it.
     pub lists: u32,
@@ -81,7 +81,23 @@ pub struct Listed {
     pub allowed: u32,
 }
 
-pod!(Listed: lists own allowed);
+impl Listed {
+    /// The record of the prefix's addresses in the index of the lists: all but the lists that the prefix itself is on.
+    pub const fn record(&self) -> u64 {
+        joined(self.lists, self.allowed)
+    }
+
+    /// The lists in a record.
+    #[inline(always)]
+    pub const fn of_record(record: u64) -> Self {
+        let (lists, allowed) = halves(record);
+        Self {
+            lists,
+            own: 0,
+            allowed,
+        }
+    }
+}
 
 /// The end of a ban. It has two, because many bans change at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -26,7 +26,7 @@ const _: () = {
     use counters::{Counters, LimitCounters};
     use events::{Watch, Watched};
     assert!(size_of::<Set>() == 64, "one cache line");
-    assert!(size_of::<Table>() == 160 && size_of::<Share>() == 16 && size_of::<Listed>() == 12);
+    assert!(size_of::<Table>() == 160 && size_of::<Share>() == 16);
     assert!(size_of::<Ban>() == 112 && size_of::<BanCounts>() == 40);
     assert!(size_of::<PrefixBans>() == 88 && size_of::<BanKey>() == 24);
     assert!(size_of::<Counters>() == 560 && size_of::<LimitCounters>() == 48);

@@ -102,7 +102,7 @@ pub fn of(attachment: &Attachment, origin: &str) -> Result<(Own, u64)> {
 /// The networks on the allow list, which bans of programs do not drop.
 pub fn allowed(attachment: &Attachment) -> Result<Vec<IpNet>> {
     let listed = attachment.lists.entries()?.into_iter();
-    let allowed = listed.filter(|(_, listed)| listed.own & ON_ALLOW != 0);
+    let allowed = listed.filter(|(_, own)| own & ON_ALLOW != 0);
     Ok(allowed.map(|(prefix, _)| prefix).collect())
 }
 

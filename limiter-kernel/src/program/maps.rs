@@ -52,7 +52,10 @@ pub const BANNED_PREFIXES: &str = "BANNED_PREFIXES";
 pub const NEXT: &str = "NEXT";
 
 /// The maps of a generation.
-pub const LIST_MAPS: [&str; 2] = ["LISTED_IPV4", "LISTED_IPV6"];
+pub const LIST_MAPS: [&str; 1] = [LISTED];
+
+/// The pin of the map of the lists.
+pub const LISTED: &str = "LISTED";
 
 pub use crate::program::table::{Charge, Entry, Sets};
 

@@ -18,6 +18,8 @@ use limiter_common::{
     table::{Seed, key::SLOTS},
 };
 
+use limiter_config::index;
+
 use crate::{
     error::{self, Error, Failed, Result, cause, read_failed},
     program::{
@@ -139,6 +141,11 @@ pub fn load(
             }
         }
     }
+    let words;
+    (words, constants.0.index) = match lists {
+        ListMaps::New(prefixes) => index::words(prefixes)?,
+        ListMaps::Pinned(folder) => (Vec::new(), list_maps::index(folder)?),
+    };
     // Keeps the pins open: the loader opens the maps by their descriptors.
     let mut held = Vec::new();
     let next = maps::next_of(frags && config.tc == 0);
@@ -160,10 +167,8 @@ pub fn load(
         Maps::Pinned(folder) => held.extend(pin_paths(&mut loader, &maps::MAPS, next, folder)?),
     }
     match lists {
-        ListMaps::New(prefixes) => {
-            let [ipv4, ipv6] = list_maps::sizes(prefixes);
-            loader.map_max_entries("LISTED_IPV4", ipv4);
-            loader.map_max_entries("LISTED_IPV6", ipv6);
+        ListMaps::New(_) => {
+            loader.map_max_entries(maps::LISTED, u32::try_from(words.len()).unwrap_or(u32::MAX));
         }
         ListMaps::Pinned(folder) => {
             held.extend(pin_paths(&mut loader, &maps::LIST_MAPS, next, folder)?);
@@ -183,8 +188,8 @@ pub fn load(
         prebuilt!("limiter")
     };
     let mut ebpf = loader.load(object).map_err(load_error)?;
-    if let ListMaps::New(prefixes) = lists {
-        list_maps::fill(&mut ebpf, prefixes)?;
+    if let ListMaps::New(_) = lists {
+        list_maps::fill(&mut ebpf, &words)?;
     }
     if let Some(full_at) = new_sources_full_at {
         maps::fill_table(&mut ebpf, seed, full_at)?;

@@ -4,7 +4,7 @@
 //! link                      keeps the program attached
 //! SETS OVERFLOW TABLE ...  the maps that all programs work on
 //! g<N>/program g<N>/record  one generation: the program, and its record
-//! g<N>/LISTED_IPV4 ...      its lists
+//! g<N>/LISTED               its lists
 //! ```
 //!
 //! A command that is killed while it makes a generation leaves a folder that nothing refers to. The next command

@@ -33,11 +33,6 @@ pub fn of_trie(map: &MapData, prefixes: u64) -> u64 {
     nodes(prefixes) * allocated(NODE + key.saturating_sub(LENGTH) + value + LINK)
 }
 
-/// The most prefixes that a map has room for.
-pub fn room(map: &MapData) -> u64 {
-    field(&fdinfo(map), "max_entries").unwrap_or(0)
-}
-
 fn nodes(prefixes: u64) -> u64 {
     (2 * prefixes).saturating_sub(1)
 }
@@ -74,7 +69,7 @@ mod tests {
         assert_eq!(field("pos:\t0\n", "memlock"), None);
     }
 
-    /// Sizes of `/proc/slabinfo` on Linux 6.18, for tries of lists (IPv4, IPv6) and of bans.
+    /// Sizes of `/proc/slabinfo` on Linux 6.18.
     #[test]
     fn nodes_have_the_sizes_of_the_kernels_allocator() {
         for (data, value, size) in [(4, 12, 64), (16, 12, 64), (16, 112, 192)] {

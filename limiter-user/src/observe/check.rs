@@ -121,7 +121,7 @@ fn refused(tables: &Tables, key: &SourceKey) -> Result<Option<Refused>> {
     }))
 }
 
-/// The prefix by which each list in `lists` decides about the source: the longest match, as in the list maps.
+/// The prefix by which each list in `lists` decides about the source: the longest match.
 fn deciding(attachment: &Attachment, source: IpAddr, lists: u32) -> Result<Vec<OnList>> {
     if lists == 0 {
         return Ok(Vec::new());
@@ -133,7 +133,7 @@ fn deciding(attachment: &Attachment, source: IpAddr, lists: u32) -> Result<Vec<O
         let bit = record.tiers.of(name).filter(|bit| lists >> bit & 1 != 0)?;
         let on_it = entries
             .iter()
-            .filter(|(prefix, listed)| listed.own >> bit & 1 != 0 && prefix.contains(&source));
+            .filter(|(prefix, own)| own >> bit & 1 != 0 && prefix.contains(&source));
         let (prefix, _) = on_it.max_by_key(|(prefix, _)| prefix.prefix_len())?;
         let of_fleet = record.overlay.alone.get(name);
         let of_fleet = of_fleet.is_some_and(|alone| alone.contains(prefix));

@@ -101,7 +101,7 @@ fn pinned(
     same("pins", &entries(&folder), &wanted)?;
     let opened = opened.open(&pins::generation(generation)).unwrap().unwrap();
     let generation = folder.join(pins::generation(generation));
-    let wanted = ["LISTED_IPV4", "LISTED_IPV6", "program", "record"].map(str::to_owned);
+    let wanted = ["LISTED", "program", "record"].map(str::to_owned);
     same(
         "pins of the generation",
         &entries(&generation),
