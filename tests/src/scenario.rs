@@ -124,3 +124,17 @@ pub fn prefixes(family: Family, count: u32) -> Vec<String> {
     };
     (0..count).map(prefix).collect()
 }
+
+/// Single addresses, every other one, the first of them right behind source number 0.
+pub fn neighbours(family: Family, count: u32) -> Vec<String> {
+    let address = |number: u32| match family.first_source() {
+        IpAddr::V4(first) => {
+            IpAddr::from(Ipv4Addr::from(u32::from(first) + 2 * number + 1)).to_string()
+        }
+        IpAddr::V6(first) => IpAddr::from(Ipv6Addr::from(
+            u128::from(first) + 2 * u128::from(number) + 1,
+        ))
+        .to_string(),
+    };
+    (0..count).map(address).collect()
+}

@@ -55,7 +55,7 @@ use limiter_config::{Direction, Mode};
 use limiter_kernel::sys::{interface::XdpMode, link::Link};
 
 /// All subjects. The first two are the bare programs.
-pub static SUBJECTS: [Subject; 34] = [
+pub static SUBJECTS: [Subject; 37] = [
     Subject("bare-drop", Programs([Some("drop_only"), None], none)),
     Subject("bare-pass", Programs([None, Some("pass_only")], none)),
     Subject(
@@ -82,6 +82,9 @@ pub static SUBJECTS: [Subject; 34] = [
             scenario::allow(case.verdict, &allow)
         }),
     ),
+    Subject("limiter-beside-1k", Limiter(|case| beside(case, 1_000))),
+    Subject("limiter-beside-100k", Limiter(|case| beside(case, 100_000))),
+    Subject("limiter-beside-1m", Limiter(|case| beside(case, 1_000_000))),
     Subject(
         "limiter-nested",
         Limiter(|case| scenario::nested(case.verdict)),
@@ -139,6 +142,11 @@ pub static SUBJECTS: [Subject; 34] = [
     Subject("limiter-pair", Field(r#"key = "source + destination""#)),
     Subject("limiter-flow", Field(r#"key = "flow""#)),
 ];
+
+/// The limit by source, with so many allowed addresses beside the source.
+fn beside(case: Case, count: u32) -> String {
+    scenario::allow(case.verdict, &scenario::neighbours(case.family, count))
+}
 
 impl Subject {
     /// The bare program for this verdict.
