@@ -174,7 +174,7 @@ environment! {
     lists_of(address: &Address) -> u32 = list_lookup::of_address;
     entry_number(key: &SourceKey) -> u32 = table::entry_number;
     entry(number: u32) -> Option<EntryPlace> = table::entry;
-    find(key: &SourceKey) -> Option<EntryPlace> = table::find_inline;
+    likely(key: &SourceKey) -> Option<EntryPlace> = table::likely;
     number_of(entry: EntryPlace) -> u32 = EntryPlace::number;
     is_exhausted(slot: u32) -> bool = new_sources::is_exhausted;
     admits(key: &SourceKey, now: u64, budget: u32, take: bool) -> bool = table::admits;

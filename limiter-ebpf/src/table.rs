@@ -8,7 +8,7 @@ use limiter_common::{
     },
     table::{
         self, Added, Home, New, OVERFLOW_WIDTH, SWEPT, SharedTable, WAYS,
-        entry::{Shared as _, TAT, is_taken},
+        entry::Shared as _,
         key::{SLOTS, SourceKey},
     },
 };
@@ -22,19 +22,14 @@ use crate::{
     new_sources, past_quota, room,
 };
 
-/// Finds the entry of a source. The search of the home set is inlined.
+/// The entry with the key's address in its home set, or else the entry of the source. The caller compares the key.
 #[inline(always)]
-pub fn find_inline(key: &SourceKey) -> Option<EntryPlace> {
+pub fn likely(key: &SourceKey) -> Option<EntryPlace> {
     if !key.is_wide() {
         let home = Maps.home(key);
-        match EntryPlace::first_of(home.set)?.with(key.first) {
-            Some(entry) if entry.begins_with(key) && is_taken(entry.load(TAT)) => {
-                return Some(entry);
-            }
-            // The entry belongs to another limit, or its source was reset.
-            Some(_) => {}
-            None if Maps.overflow(home.set).count() == 0 => return None,
-            None => {}
+        let found = EntryPlace::first_of(home.set)?.with(key.first);
+        if found.is_some() || Maps.overflow(home.set).count() == 0 {
+            return found;
         }
     }
     entry(entry_number(key))

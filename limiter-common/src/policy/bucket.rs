@@ -7,7 +7,7 @@ use crate::{
     arithmetic::bucket::{self, Decision},
     table::{
         Added,
-        entry::{OVER, Shared, TAT, epoch_in, is_taken},
+        entry::{OVER, Shared, Stored, TAT, epoch_in, is_taken},
         key::SourceKey,
     },
 };
@@ -33,7 +33,7 @@ pub(super) fn may_replace<E: Environment>(environment: &E) -> bool {
 
 /// A packet's demand on the bucket of one limit.
 ///
-/// `INLINE`: search the bucket with [`Environment::find`] instead of [`Environment::entry_number`].
+/// `INLINE`: search the bucket with [`Environment::likely`] instead of [`Environment::entry_number`].
 pub struct Demand<'a, E: Environment, const INLINE: bool> {
     environment: &'a E,
     limit: &'a Limit,
@@ -88,15 +88,29 @@ impl<'a, E: Environment, const INLINE: bool> Demand<'a, E, INLINE> {
         {
             return Some(entry);
         }
-        if INLINE {
-            let found = self.environment.find(self.key);
-            if let Some(entry) = found {
-                self.number = self.environment.number_of(entry);
-            }
-            return found;
-        }
+        self.search()
+    }
+
+    /// Finds the entry of the bucket by its key.
+    #[inline(always)]
+    fn search(&mut self) -> Option<E::Entry> {
         self.number = self.environment.entry_number(self.key);
         self.environment.entry(self.number)
+    }
+
+    /// The entry that has most likely the bucket: the last one, or the one with the key's address. The caller compares the
+    /// key. None if there is no bucket.
+    #[inline(always)]
+    fn likely(&mut self) -> Option<E::Entry> {
+        if let Some(entry) = self.environment.entry(self.number) {
+            return Some(entry);
+        }
+        if !INLINE {
+            return self.search();
+        }
+        let entry = self.environment.likely(self.key)?;
+        self.number = self.environment.number_of(entry);
+        Some(entry)
     }
 
     /// Checks the bucket without charging it. [`Attempt::Lost`] if another CPU is writing the entry: then the charge
@@ -114,21 +128,30 @@ impl<'a, E: Environment, const INLINE: bool> Demand<'a, E, INLINE> {
 
     #[inline(always)]
     fn attempt(&mut self, charging: bool) -> Attempt {
-        let Some(entry) = self.find() else {
+        let Some(entry) = self.likely() else {
             return Attempt::New;
         };
+        let (entry, stored) = match entry.read(self.key, self.limit.epoch) {
+            Stored::Elsewhere => {
+                let Some(entry) = self.search() else {
+                    return Attempt::New;
+                };
+                (entry, entry.read(self.key, self.limit.epoch))
+            }
+            stored => (entry, stored),
+        };
         self.found = entry.into();
-        let tat = match self.tat(entry) {
+        let tat = match stored {
             Stored::Present(tat) => tat,
-            Stored::Busy => return Attempt::Lost,
             Stored::Stale => return Attempt::Stale,
+            Stored::Busy | Stored::Elsewhere => return Attempt::Lost,
         };
         match self.decide(tat, charging) {
-            Decision::Refuse { .. } if !entry.is_of(self.key) => Attempt::Lost,
+            Decision::Refuse { .. } if !entry.has_still(tat) => Attempt::Lost,
             Decision::Refuse { .. } if self.is_too_far_ahead(tat) => Attempt::Stale,
             Decision::Refuse { .. } => Attempt::Refused,
             Decision::Admit { tat: charged } if charging => {
-                if entry.charge(self.key, tat, charged) {
+                if entry.charge_read(self.key, tat, charged) {
                     self.charged = charged;
                     Attempt::Admitted
                 } else {
@@ -245,12 +268,12 @@ impl<'a, E: Environment, const INLINE: bool> Demand<'a, E, INLINE> {
         let Some(entry) = self.find() else {
             return true;
         };
-        let Stored::Present(tat) = self.tat(entry) else {
+        let Stored::Present(tat) = entry.read(self.key, self.limit.epoch) else {
             return true;
         };
         let now = || self.environment.now();
         match self.limit.quota.held(tat, now, self.cost) {
-            Some(held) => entry.charge(self.key, tat, held),
+            Some(held) => entry.charge_read(self.key, tat, held),
             None => true,
         }
     }
@@ -263,13 +286,13 @@ impl<'a, E: Environment, const INLINE: bool> Demand<'a, E, INLINE> {
         let Some(entry) = self.find() else {
             return true;
         };
-        let Stored::Present(tat) = self.tat(entry) else {
+        let Stored::Present(tat) = entry.read(self.key, self.limit.epoch) else {
             return true;
         };
         // The clock is read after the TAT, so that the TAT has all charges up to this time.
         let present = self.environment.now();
         let refunded = self.limit.quota.refunded(tat, self.cost, self.now, present);
-        entry.charge(self.key, tat, refunded)
+        entry.charge_read(self.key, tat, refunded)
     }
 
     /// Decides about the packet. Reads the clock only if the bounds of the time leave the decision open, or before a
@@ -279,11 +302,9 @@ impl<'a, E: Environment, const INLINE: bool> Demand<'a, E, INLINE> {
         if self.now == NOT_READ
             && let Some(TimeBounds { earliest, latest }) = self.environment.time_bounds()
         {
-            let decided = self
-                .limit
-                .quota
-                .decide_within(tat, earliest, latest, self.cost);
-            match decided {
+            let quota = &self.limit.quota;
+            match quota.decide_within(tat, earliest, latest, self.cost) {
+                // A charge needs the exact time.
                 Some(Decision::Admit { .. }) if charging => {}
                 Some(decision) => return decision,
                 None => {}
@@ -308,32 +329,6 @@ impl<'a, E: Environment, const INLINE: bool> Demand<'a, E, INLINE> {
     fn is_too_far_ahead(&self, tat: u64) -> bool {
         self.now != NOT_READ && self.limit.quota.corrected(tat, self.now).is_some()
     }
-
-    #[inline(always)]
-    fn tat(&self, entry: E::Entry) -> Stored {
-        let epoch = self.limit.epoch;
-        // The epoch is read before and after the TAT: during a change, the other program may convert the TAT meanwhile.
-        let before = epoch_in(entry.load(OVER), epoch);
-        let tat = entry.load(TAT);
-        let after = epoch_in(entry.load(OVER), epoch);
-        if !bucket::is_time(tat) {
-            Stored::Busy
-        } else if before == epoch && after == epoch {
-            Stored::Present(tat)
-        } else {
-            Stored::Stale
-        }
-    }
-}
-
-/// The stored state of a bucket.
-enum Stored {
-    /// A TAT on the present quota.
-    Present(u64),
-    /// No TAT: another CPU is writing the entry, or the source was reset.
-    Busy,
-    /// A TAT on a past quota.
-    Stale,
 }
 
 /// Converts the bucket of `key`, under the limit with this index, from a past quota to the present one. Corrects a TAT

@@ -80,12 +80,12 @@ pub trait Environment: Sized {
     fn entry_number(&self, key: &SourceKey) -> u32;
     /// The entry with this number; none for 0.
     fn entry(&self, number: u32) -> Option<Self::Entry>;
-    /// The entry of a source.
+    /// The entry that has most likely the bucket of this key: the caller compares the key. None if there is no bucket.
     #[inline(always)]
-    fn find(&self, key: &SourceKey) -> Option<Self::Entry> {
+    fn likely(&self, key: &SourceKey) -> Option<Self::Entry> {
         self.entry(self.entry_number(key))
     }
-    /// Number of an entry that [`Self::find`] has found; 0 if it must be searched again.
+    /// Number of an entry that [`Self::likely`] has found; 0 if it must be searched again.
     #[inline(always)]
     fn number_of(&self, _: Self::Entry) -> u32 {
         0

@@ -108,7 +108,7 @@ impl<'a, S: Steps> Step<'a, S> {
         }
         let entry = self.environment.entry(plan.number)?;
         entry
-            .charge(&plan.key, plan.tat, plan.charged)
+            .charge_read(&plan.key, plan.tat, plan.charged)
             .then_some(entry)
     }
 

@@ -94,6 +94,19 @@ pub const fn without_counter(over: u64) -> u64 {
     over & BELOW_COUNTER
 }
 
+/// A bucket, as [`Shared::read`] finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// A TAT on the present quota.
+    Present(u64),
+    /// No TAT: another CPU is writing the entry.
+    Busy,
+    /// A TAT on a past quota.
+    Stale,
+    /// The entry does not belong to the source.
+    Elsewhere,
+}
+
 /// An entry that several CPUs use at the same time.
 pub trait Shared: Copy {
     /// The type of a word.
@@ -189,11 +202,53 @@ pub trait Shared: Copy {
         key
     }
 
+    /// Reads the bucket of `key`, on the quota of `epoch`. The key is read after the TAT and compared once. A caller that
+    /// does not swap the TAT asks [`Self::has_still`], because the entry may have changed in between.
+    #[inline(always)]
+    fn read(self, key: &SourceKey, epoch: u32) -> Stored {
+        let tat = self.load(TAT);
+        let other_address = self.load(ADDRESS) ^ key.first;
+        // Port, slot and epoch in one comparison.
+        let other_port = self.load(PASSED) ^ key.scope;
+        let other_limit = self.load(OVER) ^ key.limit();
+        let other_epoch = other_limit ^ (u64::from(epoch) << EPOCH_SHIFT);
+        if other_address == 0
+            && (other_port | other_epoch) & BELOW_COUNTER == 0
+            && bucket::is_time(tat)
+            && (key.rest == 0 || self.next().load(ADDRESS) == key.rest)
+        {
+            return Stored::Present(tat);
+        }
+        if other_address | other_port & BELOW_COUNTER | other_limit & SCOPE_MASK != 0
+            || key.rest != 0 && self.next().load(ADDRESS) != key.rest
+            || !is_taken(tat)
+        {
+            Stored::Elsewhere
+        } else if tat == BUSY {
+            Stored::Busy
+        } else {
+            Stored::Stale
+        }
+    }
+
+    /// True if the entry still has this TAT. Then what [`Self::read`] has read belongs together: an entry does not change
+    /// hands or quota with an unchanged TAT.
+    #[inline(always)]
+    fn has_still(self, tat: u64) -> bool {
+        self.load(TAT) == tat
+    }
+
     /// Replaces the TAT `expected` with `charged`. Returns whether the key's bucket was charged.
     #[inline(always)]
     fn charge(self, key: &SourceKey, expected: u64, charged: u64) -> bool {
         // Checked before the swap too: the entry may belong to another source at the swap, and be back afterwards.
-        if !self.is_of(key) || !self.swap(TAT, expected, charged) {
+        self.is_of(key) && self.charge_read(key, expected, charged)
+    }
+
+    /// [`Self::charge`] of a TAT that [`Self::read`] has returned: the key was compared after the TAT was read.
+    #[inline(always)]
+    fn charge_read(self, key: &SourceKey, expected: u64, charged: u64) -> bool {
+        if !self.swap(TAT, expected, charged) {
             return false;
         }
         if self.is_of(key) {
