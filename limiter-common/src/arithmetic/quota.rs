@@ -157,6 +157,40 @@ impl Quota {
         latest: u64,
         cost: u64,
     ) -> Option<Decision> {
+        if self.has_windows() {
+            return self.window_decides_within(word, earliest, latest, cost);
+        }
+        // Both from the later end: from the earlier one, a TAT half the range of the ticks ahead would count as passed.
+        let late = bucket::ahead(word, bucket::ticks(latest));
+        let early = late + bucket::ticks(latest.wrapping_sub(earliest));
+        if late + cost > self.tau {
+            if early > self.tau + self.beyond() {
+                return None;
+            }
+            return Some(Decision::Refuse {
+                wait: late + cost - self.tau,
+            });
+        }
+        if earliest == latest {
+            return Some(self.decide(word, latest, cost));
+        }
+        // A bucket that is not full at the later end has the same TAT after a charge at every moment.
+        if late == 0 || early + cost > self.tau {
+            return None;
+        }
+        Some(Decision::Admit {
+            tat: self.written(word.wrapping_add(cost)),
+        })
+    }
+
+    #[inline(always)]
+    const fn window_decides_within(
+        &self,
+        word: u64,
+        earliest: u64,
+        latest: u64,
+        cost: u64,
+    ) -> Option<Decision> {
         let ends = (
             self.decide(word, earliest, cost),
             self.decide(word, latest, cost),
@@ -172,6 +206,13 @@ impl Quota {
             }
             _ => None,
         }
+    }
+
+    /// The TAT of a token bucket after a charge.
+    #[inline(always)]
+    const fn written(&self, tick: u64) -> u64 {
+        let tat = bucket::time(tick);
+        if self.hold == 0 { tat } else { tat & !HELD }
     }
 
     /// The greatest debt of a token bucket, in ticks, before its TAT counts as wrong.
