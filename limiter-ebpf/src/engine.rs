@@ -102,7 +102,8 @@ macro_rules! environment {
 
             #[inline(always)]
             fn is_banned(&self, source: &Address, length: u64) -> bool {
-                bans::are_there() && bans::find(source, length, 0) & ON_BAN != 0
+                // A copy, so that other packets need not write the address to memory.
+                bans::are_there() && bans::find(&{ *source }, length, 0) & ON_BAN != 0
             }
 
             $(#[inline(always)]
