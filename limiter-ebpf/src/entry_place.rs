@@ -17,6 +17,8 @@ use crate::{atomic::Word, maps::SETS};
 pub struct EntryPlace {
     /// The set; null for [`policy::Found::NONE`].
     set: *mut abi::Set,
+    /// The entry.
+    entry: *mut entry::Entry,
     /// The entry's number in the set.
     way: u32,
     /// The set's number.
@@ -31,6 +33,7 @@ impl EntryPlace {
         let set = SETS.get_ptr_mut(set)?;
         Some(Self {
             set,
+            entry: set.cast(),
             way: 0,
             number,
         })
@@ -54,29 +57,35 @@ impl EntryPlace {
     /// program once for each entry. The run time is equal.
     #[inline(always)]
     pub fn with(self, address: u64) -> Option<Self> {
-        let differs = |way| {
-            let mut word = self.at(way).load(ADDRESS);
-            // SAFETY: arithmetic on registers. In assembly, because LLVM compiles a comparison to a branch.
-            unsafe {
-                asm!(
-                    "{word} ^= {address}",
-                    "{negative} = {word}",
-                    "{negative} = -{negative}",
-                    "{word} |= {negative}",
-                    "{word} >>= 63",
-                    word = inout(reg) word,
-                    negative = out(reg) _,
-                    address = in(reg) address,
-                    options(pure, nomem, nostack),
-                );
-            }
-            word
-        };
-        let (first, second) = (differs(0), differs(1));
-        if first & second != 0 {
-            return None;
+        let mut way = self.load(ADDRESS);
+        // SAFETY: arithmetic on registers. In assembly, because LLVM compiles a comparison to a branch.
+        unsafe {
+            asm!(
+                "{way} ^= {address}",
+                "{negative} = {way}",
+                "{negative} = -{negative}",
+                "{way} |= {negative}",
+                "{way} >>= 63",
+                way = inout(reg) way,
+                negative = out(reg) _,
+                address = in(reg) address,
+                options(pure, nomem, nostack),
+            );
         }
-        Some(self.at(first as u32))
+        let found = self.at(way as u32);
+        (found.load(ADDRESS) == address).then_some(found)
+    }
+
+    /// The entry with this number of the set.
+    #[inline(always)]
+    fn numbered(self, way: u32) -> Self {
+        let mut entry = self.set.cast::<entry::Entry>();
+        let offset = (way % WAYS) as usize * size_of::<entry::Entry>();
+        // SAFETY: arithmetic on a register. In assembly, because LLVM would compute the address again at each use.
+        unsafe {
+            asm!("{entry} += {offset}", entry = inout(reg) entry, offset = in(reg) offset, options(pure, nomem, nostack));
+        }
+        Self { entry, way, ..self }
     }
 }
 
@@ -84,13 +93,14 @@ impl EntryPlace {
 impl policy::Found<EntryPlace> for EntryPlace {
     const NONE: Self = Self {
         set: core::ptr::null_mut(),
+        entry: core::ptr::null_mut(),
         way: 0,
         number: 0,
     };
 
     #[inline(always)]
     fn entry(self) -> Option<Self> {
-        (!self.set.is_null()).then_some(self)
+        (!self.entry.is_null()).then_some(self)
     }
 }
 
@@ -99,17 +109,13 @@ impl Shared for EntryPlace {
 
     #[inline(always)]
     fn word(self, index: usize) -> Word {
-        let way = (self.way % WAYS) as usize;
         // SAFETY: a word of one of the set's entries; callers name words by constants.
-        unsafe {
-            let entries = (&raw mut (*self.set).entries).cast::<entry::Entry>();
-            Word::at(entries.add(way).cast::<u64>().add(index))
-        }
+        unsafe { Word::at(self.entry.cast::<u64>().add(index)) }
     }
 
     #[inline(always)]
     fn at(self, way: u32) -> Self {
-        Self { way, ..self }
+        self.numbered(way)
     }
 
     /// In assembly: LLVM would add to the address instead, and the verifier would not know its bounds.
@@ -120,9 +126,6 @@ impl Shared for EntryPlace {
         unsafe {
             asm!("{way} |= 1", "{way} &= 1", way = inout(reg) way, options(nomem, nostack));
         }
-        Self {
-            way: way as u32,
-            ..self
-        }
+        self.numbered(way as u32)
     }
 }
