@@ -11,7 +11,10 @@ use limiter_common::{
     policy::verdict::Reason,
 };
 
-use crate::maps::{COUNTED, LIMITS, LIST_HITS};
+use crate::{
+    context::{Action, Context},
+    maps::{COUNTED, LIMITS, LIST_HITS},
+};
 
 /// The counters of this CPU that have the numbers of sources, for both paths.
 #[inline(always)]
@@ -73,17 +76,29 @@ pub fn count_hit(list: u32, length: u64) -> u64 {
     }
 }
 
+/// The end of a program, after the decision about a packet of this size: a function.
+pub trait Finish: Fn(&Context, u64, Reason) -> Action {}
+
+impl<F: Fn(&Context, u64, Reason) -> Action> Finish for F {}
+
 /// Counts one packet under its reason, in the row of its path.
 #[inline(always)]
 pub fn count(row: u32, reason: Reason, length: u64) {
     if let Some(counters) = COUNTED.get_ptr_mut(row) {
-        let mut index = reason as u64;
-        // SAFETY: does nothing. It hides the value from LLVM, which would remove the bounds check that Linux 6.1
-        // requires.
-        unsafe { core::arch::asm!("{0} = {0}", inout(reg) index, options(nostack)) };
-        if index >= Reason::ALL.len() as u64 {
-            return;
-        }
+        let index = match reason {
+            Reason::Limit => Reason::Limit as u64,
+            Reason::Admitted => Reason::Admitted as u64,
+            reason => {
+                let mut index = reason as u64;
+                // SAFETY: does nothing. It hides the value from LLVM, which would remove the bounds check that Linux 6.1
+                // requires.
+                unsafe { core::arch::asm!("{0} = {0}", inout(reg) index, options(nostack)) };
+                if index >= Reason::ALL.len() as u64 {
+                    return;
+                }
+                index
+            }
+        };
         // SAFETY: a field of this CPU's own map value, which nothing else writes.
         unsafe {
             let count = (&raw mut (*counters).by_reason).cast::<Count>();

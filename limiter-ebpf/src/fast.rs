@@ -7,7 +7,8 @@ use limiter_common::{
 
 use crate::{
     connection, constants,
-    context::{self, Context},
+    context::{self, Action, Context},
+    counters::Finish,
     engine::Kernel,
     packet::Cursor,
     watch,
@@ -18,27 +19,45 @@ pub const ROW: u32 = FAST_PATH;
 
 pub use crate::log::none as log;
 
-/// Decides about the packet.
+/// Decides about the packet, and ends with `finish`.
 #[inline(always)]
-pub fn decide(context: &Context, length: u64) -> Reason {
+pub fn decide(context: &Context, length: u64, finish: impl Finish) -> Action {
     let Some(kernel) = Kernel::new() else {
-        return Reason::Contended;
+        return finish(context, length, Reason::Contended);
     };
     let parsed = parse(&mut Cursor::new(context));
     let source = match policy::fast::source(&kernel, parsed) {
         Ok(source) => source,
-        Err(Reason::NotIp) if constants().passed == 0 => return Reason::NotIp,
+        Err(Reason::NotIp) if constants().passed == 0 => {
+            return finish(context, length, Reason::NotIp);
+        }
         Err(reason) => {
             let is_over = !reason.passes() || reason.would_drop();
             let why = if is_over { Reason::Malformed } else { reason };
             watch::emit(context, length, reason, || (why as u32, 0, 0));
-            return reason;
+            return finish(context, length, reason);
         }
     };
     kernel.begin(context);
     let is_connected = || connection::is_established(context);
     let prove = || context::prove(context, 0);
-    let (reason, why) = policy::fast::evaluate(&kernel, &source, length, is_connected, prove);
+    // The common reasons by themselves: what follows is compiled for each.
+    match policy::fast::evaluate(&kernel, &source, length, is_connected, prove) {
+        (Reason::Limit, why) => show(context, length, Reason::Limit, why, finish),
+        (Reason::Admitted, why) => show(context, length, Reason::Admitted, why, finish),
+        (reason, why) => show(context, length, reason, why, finish),
+    }
+}
+
+/// Shows the packet to who watches it, and finishes.
+#[inline(always)]
+fn show(
+    context: &Context,
+    length: u64,
+    reason: Reason,
+    why: Reason,
+    finish: impl Finish,
+) -> Action {
     watch::emit(context, length, reason, || (why as u32, 0, 1));
-    reason
+    finish(context, length, reason)
 }

@@ -8,8 +8,8 @@ use limiter_common::{
 
 use crate::{
     connection,
-    context::{self, Context},
-    counters,
+    context::{self, Action, Context},
+    counters::{self, Finish},
     engine::Kernel,
     packet::Cursor,
     watch,
@@ -20,11 +20,11 @@ pub const ROW: u32 = FULL_PATH;
 
 pub use crate::log;
 
-/// Decides about the packet.
+/// Decides about the packet, and ends with `finish`.
 #[inline(always)]
-pub fn decide(context: &Context, length: u64) -> Reason {
+pub fn decide(context: &Context, length: u64, finish: impl Finish) -> Action {
     let Some(kernel) = Kernel::new() else {
-        return Reason::Contended;
+        return finish(context, length, Reason::Contended);
     };
     // SAFETY: the only reference of this function.
     let evaluation = unsafe { kernel.evaluation() };
@@ -41,6 +41,22 @@ pub fn decide(context: &Context, length: u64) -> Reason {
         ),
         Err(reason) => limiter_common::policy::apply_shadow(&kernel, reason),
     };
+    // The common reasons by themselves: what follows is compiled for each.
+    match reason {
+        Reason::Limit => show(context, evaluation, Reason::Limit, finish),
+        Reason::Admitted => show(context, evaluation, Reason::Admitted, finish),
+        reason => show(context, evaluation, reason, finish),
+    }
+}
+
+/// Delays the packet, shows it to who watches it, and finishes.
+#[inline(always)]
+fn show(
+    context: &Context,
+    evaluation: &Evaluation,
+    reason: Reason,
+    finish: impl Finish,
+) -> Action {
     // A limit in shadow may have been over its rate, too.
     if context::IN_STACK && evaluation.delay != 0 && reason.passes() {
         let delay = (evaluation.delay - 1).div_ceil(1 << TICK_SHIFT);
@@ -57,7 +73,7 @@ pub fn decide(context: &Context, length: u64) -> Reason {
         };
         (why(reason, evaluation), limit, limits)
     });
-    reason
+    finish(context, evaluation.length, reason)
 }
 
 /// Number of the reason why the packet passes or is dropped; in shadow, why it would be dropped.

@@ -37,22 +37,27 @@ macro_rules! entries {
             }
             context::prepare(&context);
             let size = context::size::<$frags>(&context);
-            let reason = $way::decide(&context, size);
-            counters::count($way::ROW, reason, size);
-            context::report(&context, reason as u32);
-            let passes = reason.passes();
-            if constants().follow_up != 0 {
-                $way::log::verdict(reason);
-                if constants().chained != 0 && passes {
-                    // SAFETY: nothing here needs dropping.
-                    unsafe { $next.tail_call(&context, NEXT_FOREIGN) };
-                    // The other program is gone: the packet passes.
+            return $way::decide(&context, size, finish);
+
+            /// Counts the packet. Returns its verdict.
+            #[inline(always)]
+            fn finish(context: &Context, size: u64, reason: Reason) -> Action {
+                counters::count($way::ROW, reason, size);
+                context::report(context, reason as u32);
+                let passes = reason.passes();
+                if constants().follow_up != 0 {
+                    $way::log::verdict(reason);
+                    if constants().chained != 0 && passes {
+                        // SAFETY: nothing here needs dropping.
+                        unsafe { $next.tail_call(context, NEXT_FOREIGN) };
+                        // The other program is gone: the packet passes.
+                    }
+                    if constants().proof != 0 && matches!(reason, Reason::Answered) {
+                        return context::answer(context);
+                    }
                 }
-                if constants().proof != 0 && matches!(reason, Reason::Answered) {
-                    return context::answer(&context);
-                }
+                if passes { PASS } else { DROP }
             }
-            if passes { PASS } else { DROP }
         }
     )+};
 }

@@ -51,6 +51,12 @@ pub fn evaluate<S: Steps>(
     // Only the first attempt is inlined: the verifier would follow each attempt.
     let mut demand = demand::<_, true>(environment, limit, &key, length);
     let first = demand.charge();
+    // The common results by themselves, so that the compiler knows their reasons from here on.
+    match first {
+        Attempt::Refused => return count(environment, Reason::Limit, demand.found, length),
+        Attempt::Admitted => return count(environment, Reason::Admitted, demand.found, length),
+        _ => {}
+    }
     let mut charge = Charge {
         environment,
         key: &key,
@@ -61,6 +67,17 @@ pub fn evaluate<S: Steps>(
         why_new: Reason::NewSource,
     };
     let (why, entry) = charge.settle(first);
+    count(environment, why, entry, length)
+}
+
+/// Counts a packet for its source. Returns the final reason and the limit's reason, `why`.
+#[inline(always)]
+fn count<S: Steps>(
+    environment: &S,
+    why: Reason,
+    entry: S::Found,
+    length: u64,
+) -> (Reason, Reason) {
     let reason = apply_shadow(environment, why);
     if let Some(entry) = entry.entry() {
         entry.count(reason, length);

@@ -71,6 +71,10 @@ pub fn parse<B: Bytes + Copy>(packet: &mut B) -> Parsed {
     let Some(mut ether_type) = packet.ether_type() else {
         return Parsed::NotIp;
     };
+    // Most packets have no tags.
+    if ether_type == IPV4 {
+        return parse_ipv4(packet);
+    }
     let (mut tags, mut behind) = (0, *packet);
     while is_tag(ether_type) && tags < TAGS_MAX {
         let Some(tag) = behind.peek::<{ VlanHdr::LEN }>() else {
