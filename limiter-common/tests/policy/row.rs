@@ -103,7 +103,7 @@ impl<'a> Environment for &'a Row<'_> {
         self.entries.get(index as usize).map(RowEntry)
     }
 
-    fn find(&self, key: &SourceKey) -> Option<RowEntry<'a>> {
+    fn likely(&self, key: &SourceKey) -> Option<RowEntry<'a>> {
         let index = self.entry_number(key).checked_sub(1)?;
         self.entries.get(index as usize).map(RowEntry)
     }
