@@ -60,14 +60,14 @@ impl Kernel {
     }
 }
 
-/// One more than `attempts`.
+/// Hides the value from the compiler, in a register: `black_box` would write it to the stack and read it again.
 #[inline(always)]
-fn one_more(mut attempts: u64) -> u64 {
-    // SAFETY: arithmetic on a register.
+fn hidden(mut value: u64) -> u64 {
+    // SAFETY: does nothing. An instruction, because the kernel refuses two source lines for one place.
     unsafe {
-        asm!("{attempts} += 1", attempts = inout(reg) attempts, options(pure, nomem, nostack));
+        asm!("{0} = {0}", inout(reg) value, options(pure, nomem, nostack));
     }
-    attempts
+    value
 }
 
 /// Implements [`Environment`] by functions of other files.
@@ -79,8 +79,8 @@ macro_rules! environment {
             type Found = EntryPlace;
 
             #[inline(always)]
-            fn one_more(attempts: u64) -> u64 {
-                one_more(attempts)
+            fn hidden(value: u64) -> u64 {
+                hidden(value)
             }
 
             #[inline(always)]
@@ -129,7 +129,9 @@ macro_rules! steps {
         impl Steps for Kernel {
             $(#[inline(always)]
             fn $name(&self, key: &SourceKey $(, $argument: $type)*) -> $result {
-                Code::from_code($function(key $(, $argument)*))
+                // A copy, so that other packets need not write the key to memory.
+                let key = *key;
+                Code::from_code($function(&raw const key $(, $argument)*))
             })+
 
             $(#[inline(always)]

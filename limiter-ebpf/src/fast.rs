@@ -2,7 +2,7 @@
 
 use limiter_common::{
     abi::counters::FAST_PATH,
-    policy::{self, parse, verdict::Reason},
+    policy::{self, fast::End, parse, verdict::Reason},
 };
 
 use crate::{
@@ -41,23 +41,27 @@ pub fn decide(context: &Context, length: u64, finish: impl Finish) -> Action {
     kernel.begin(context);
     let is_connected = || connection::is_established(context);
     let prove = || context::prove(context, 0);
-    // The common reasons by themselves: what follows is compiled for each.
-    match policy::fast::evaluate(&kernel, &source, length, is_connected, prove) {
-        (Reason::Limit, why) => show(context, length, Reason::Limit, why, finish),
-        (Reason::Admitted, why) => show(context, length, Reason::Admitted, why, finish),
-        (reason, why) => show(context, length, reason, why, finish),
-    }
+    let end = Shown {
+        context,
+        length,
+        finish,
+    };
+    policy::fast::evaluate(&kernel, &source, length, is_connected, prove, end)
 }
 
 /// Shows the packet to who watches it, and finishes.
-#[inline(always)]
-fn show(
-    context: &Context,
+struct Shown<'a, F> {
+    context: &'a Context,
     length: u64,
-    reason: Reason,
-    why: Reason,
-    finish: impl Finish,
-) -> Action {
-    watch::emit(context, length, reason, || (why as u32, 0, 1));
-    finish(context, length, reason)
+    finish: F,
+}
+
+impl<F: Finish> End for Shown<'_, F> {
+    type Output = Action;
+
+    #[inline(always)]
+    fn end(self, reason: Reason, why: Reason) -> Action {
+        watch::emit(self.context, self.length, reason, || (why as u32, 0, 1));
+        (self.finish)(self.context, self.length, reason)
+    }
 }

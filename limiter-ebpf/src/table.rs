@@ -32,7 +32,9 @@ pub fn likely(key: &SourceKey) -> Option<EntryPlace> {
             return found;
         }
     }
-    entry(entry_number(key))
+    // A copy, so that other packets need not write the key to memory.
+    let key = *key;
+    entry(entry_number(&key))
 }
 
 /// The entry with this number; none for 0.

@@ -117,7 +117,7 @@ pub fn settle<E: Environment>(attempts: &mut impl Attempts, first: Attempt) -> A
             return decided;
         }
         // Not known to the compiler: the program would be longer by a copy of the loop for each attempt.
-        made = E::one_more(made);
+        made = E::hidden(made + 1);
     }
     Attempt::Lost
 }

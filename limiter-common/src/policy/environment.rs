@@ -48,10 +48,10 @@ pub trait Environment: Sized {
     /// The result of a search for an entry.
     type Found: Found<Self::Entry>;
 
-    /// One more than a number of attempts. In the kernel, the compiler does not know it.
+    /// The value. In the kernel, the compiler does not know it.
     #[inline(always)]
-    fn one_more(attempts: u64) -> u64 {
-        attempts + 1
+    fn hidden(value: u64) -> u64 {
+        value
     }
 
     /// The constants.

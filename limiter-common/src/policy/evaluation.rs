@@ -1,8 +1,6 @@
 //! State of the full path for one packet: the packet's fields and the decisions so far.
 
-use core::hint::black_box;
-
-use super::{PacketInfo, payload::Payload, verdict::Reason};
+use super::{Environment, PacketInfo, payload::Payload, verdict::Reason};
 use crate::{
     abi::rules::{ANY, LIMITS_MAX, NEEDS_HEADER, NEEDS_PAYLOAD, NEEDS_PAYLOAD_LENGTH, NONE, WHOLE},
     pod::{Pod as _, pod},
@@ -107,10 +105,11 @@ impl Evaluation {
     /// Resets the state for a packet of `length` bytes. Other fields stay unchanged, because they are written before they
     /// are read.
     #[inline(always)]
-    pub fn begin(&mut self, length: u64) {
+    #[expect(clippy::cast_possible_truncation, reason = "two values of 32 bits")]
+    pub fn begin<E: Environment>(&mut self, length: u64) {
         // Hides the values from the compiler, which would otherwise copy a constant or call memset. On BPF, memset writes
         // byte by byte and costs as much as a list lookup.
-        let (zero, any) = (black_box(0_u32), black_box(ANY));
+        let (zero, any) = (E::hidden(0) as u32, E::hidden(ANY.into()) as u32);
         self.length = length;
         let info = &mut self.info;
         for word in [
@@ -120,9 +119,11 @@ impl Evaluation {
             &mut self.unleased,
             &mut self.would_drop,
             &mut self.new,
-            &mut self.delay,
         ] {
             *word = zero.into();
+        }
+        if E::IN_STACK {
+            self.delay = zero.into();
         }
         info.destination.words = [zero.into(); 2];
         for word in [

@@ -27,25 +27,45 @@ pub fn source<E: Environment>(environment: &E, parsed: Parsed) -> Result<Address
     }
 }
 
-/// Decides about a packet of `length` bytes and counts it for its source. Returns the final reason and the limit's
-/// reason. `is_connected` looks the packet up among the host's sockets. `prove` lets a new source that is refused prove its
+/// The end of an evaluation, which is compiled for each common reason.
+pub trait End {
+    /// What the caller of the evaluation gets.
+    type Output;
+    /// Takes the final reason and the limit's reason, `why`.
+    fn end(self, reason: Reason, why: Reason) -> Self::Output;
+}
+
+/// Both reasons: the final one and the limit's.
+pub struct Pair;
+
+impl End for Pair {
+    type Output = (Reason, Reason);
+
+    #[inline(always)]
+    fn end(self, reason: Reason, why: Reason) -> Self::Output {
+        (reason, why)
+    }
+}
+
+/// Decides about a packet of `length` bytes and counts it for its source. Returns what `end` makes of the reasons. `is_connected` looks the packet up among the host's sockets. `prove` lets a new source that is refused prove its
 /// address: [`PROVEN`]; [`ANSWERS`] if it gets an answer to its SYN; otherwise [`FIRST`].
 #[inline(always)]
-pub fn evaluate<S: Steps>(
+pub fn evaluate<S: Steps, F: End>(
     environment: &S,
     source: &Address,
     length: u64,
     is_connected: impl FnOnce() -> bool,
     prove: impl Fn() -> u32,
-) -> (Reason, Reason) {
+    end: F,
+) -> F::Output {
     let Some(limit) = environment.constants().limit(0) else {
-        return (Reason::Unlimited, Reason::Unlimited);
+        return end.end(Reason::Unlimited, Reason::Unlimited);
     };
     if environment.constants().bans != 0 && environment.is_banned(source, length) {
-        return (apply_shadow(environment, Reason::Ban), Reason::Ban);
+        return end.end(apply_shadow(environment, Reason::Ban), Reason::Ban);
     }
     if environment.constants().established != 0 && is_connected() {
-        return (Reason::Established, Reason::Established);
+        return end.end(Reason::Established, Reason::Established);
     }
     let key = limit.mask.key(0, source, 0, &environment.constants().nat64);
     // Only the first attempt is inlined: the verifier would follow each attempt.
@@ -53,8 +73,8 @@ pub fn evaluate<S: Steps>(
     let first = demand.charge();
     // The common results by themselves, so that the compiler knows their reasons from here on.
     match first {
-        Attempt::Refused => return count(environment, Reason::Limit, demand.found, length),
-        Attempt::Admitted => return count(environment, Reason::Admitted, demand.found, length),
+        Attempt::Refused => return count(environment, Reason::Limit, demand.found, length, end),
+        Attempt::Admitted => return count(environment, Reason::Admitted, demand.found, length, end),
         _ => {}
     }
     let mut charge = Charge {
@@ -67,22 +87,23 @@ pub fn evaluate<S: Steps>(
         why_new: Reason::NewSource,
     };
     let (why, entry) = charge.settle(first);
-    count(environment, why, entry, length)
+    count(environment, why, entry, length, end)
 }
 
-/// Counts a packet for its source. Returns the final reason and the limit's reason, `why`.
+/// Counts a packet for its source, and ends.
 #[inline(always)]
-fn count<S: Steps>(
+fn count<S: Steps, F: End>(
     environment: &S,
     why: Reason,
     entry: S::Found,
     length: u64,
-) -> (Reason, Reason) {
+    end: F,
+) -> F::Output {
     let reason = apply_shadow(environment, why);
     if let Some(entry) = entry.entry() {
         entry.count(reason, length);
     }
-    (reason, why)
+    end.end(reason, why)
 }
 
 /// The charge of a packet to its source's bucket.

@@ -89,7 +89,7 @@ impl Model {
                 Ok(source) => {
                     let is_connected = || self.connected;
                     let (reason, why) =
-                        fast::evaluate(model, &source, length, is_connected, || FIRST);
+                        fast::evaluate(model, &source, length, is_connected, || FIRST, fast::Pair);
                     self.why.set(why);
                     reason
                 }
@@ -97,7 +97,7 @@ impl Model {
             };
         }
         let evaluation = &mut *self.evaluation.borrow_mut();
-        evaluation.begin(length);
+        evaluation.begin::<&Self>(length);
         match full::read(model, &mut frame, evaluation, || ()) {
             Ok(()) => full::evaluate(
                 model,
