@@ -288,9 +288,13 @@ fn decide<S: Steps>(
         let index = black_box(index);
         // The first attempt is inlined: it is the only one for most packets.
         let tried = match Step::new(environment, evaluation, index) {
-            Some(step) => step.charge(),
+            Some(step) => step.charge_alone(),
             None => Attempt::Admitted,
         };
+        // Nothing else was charged or noted.
+        if matches!(tried, Attempt::Refused) {
+            return Reason::Limit;
+        }
         let mut charge = Charge {
             environment,
             evaluation,

@@ -4,7 +4,7 @@
 use super::{
     Evaluation, Found, Steps, apply_shadow,
     attempt::Attempt,
-    bucket::{Demand, cost},
+    bucket::{Demand, NOT_READ, cost},
     certain, matches, second_chance,
 };
 use crate::{
@@ -181,16 +181,18 @@ impl<'a, S: Steps> Step<'a, S> {
         if S::IN_STACK { size } else { size::bytes(size) }
     }
 
-    /// Stores the packet's cost, which stays the same up to the refund.
+    /// Stores the packet's cost, which stays the same up to the refund. Returns it.
     #[inline(always)]
-    fn price(&mut self) {
+    fn price(&mut self) -> u64 {
         let cost = cost::<S>(self.limit, self.size());
         if let Some(place) = self.evaluation.costs.get_mut(self.index as usize) {
             *place = cost;
         }
         if self.is_adaptive() {
             S::stretch(self.environment, self.evaluation, self.index);
+            return self.cost();
         }
+        cost
     }
 
     #[inline(always)]
@@ -396,6 +398,26 @@ impl<'a, S: Steps> Step<'a, S> {
         !can_be_made
     }
 
+    /// The first attempt to charge the packet to the only limit that matches it: nothing was checked before, and the clock
+    /// not read.
+    #[inline(always)]
+    pub fn charge_alone(mut self) -> Attempt {
+        let cost = self.price();
+        if self.limit.lease != 0 {
+            if self.has_lease() {
+                return self.pay();
+            }
+            if self.wants_lease() {
+                return Attempt::Stale;
+            }
+        }
+        let key = self.new_key();
+        let mut demand: Demand<'_, S, true> =
+            Demand::new(self.environment, self.limit, &key, NOT_READ, cost, 0);
+        let charged = demand.charge();
+        self.charged(charged, &demand)
+    }
+
     /// Tries once to charge the packet to the limit.
     #[inline(always)]
     pub fn charge(mut self) -> Attempt {
@@ -418,6 +440,12 @@ impl<'a, S: Steps> Step<'a, S> {
         let key = self.key();
         let mut demand = self.demand::<true>(&key, self.entry_number());
         let charged = demand.charge();
+        self.charged(charged, &demand)
+    }
+
+    /// Takes the result of an attempt to charge the bucket.
+    #[inline(always)]
+    fn charged(mut self, charged: Attempt, demand: &Demand<'_, S, true>) -> Attempt {
         self.evaluation.now = demand.now;
         let reason = match charged {
             Attempt::Admitted => {
