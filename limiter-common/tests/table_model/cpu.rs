@@ -4,7 +4,7 @@ use limiter_common::{
     arithmetic::bucket::{self, Decision, FORGOTTEN},
     table::{
         self, Added, Home, New, SharedTable, WAYS,
-        entry::{ADDRESS, ONE_PACKET, OVER, PASSED, Shared, TAT, epoch_in, is_taken, with_epoch},
+        entry::{ADDRESS, ONE_PACKET, OVER, PASSED, Shared, Stored, TAT, epoch_in, with_epoch},
         key::SourceKey,
     },
 };
@@ -126,20 +126,25 @@ impl Packet {
 
     fn charge_known<'a>(self, table: &Table<'a>) -> Tried<'a> {
         let Self { tag, now } = self;
-        let Some(entry) = find(table, &tag) else {
+        let Some(mut entry) = likely(table, &tag) else {
             return Tried::New;
         };
-        let (over, word) = (entry.load(OVER), entry.load(TAT));
-        if !bucket::is_time(word) {
-            return Tried::Lost;
+        let mut stored = entry.read(&tag, table.epoch);
+        if stored == Stored::Elsewhere {
+            let Some(found) = entry_of(table, &tag, &table.home(&tag)) else {
+                return Tried::New;
+            };
+            (entry, stored) = (found, found.read(&tag, table.epoch));
         }
-        if epoch_in(over, table.epoch) != table.epoch {
-            return Tried::Stale;
-        }
+        let word = match stored {
+            Stored::Present(word) => word,
+            Stored::Stale => return Tried::Stale,
+            Stored::Busy | Stored::Elsewhere => return Tried::Lost,
+        };
         match QUOTA.decide(word, now, QUOTA.cost) {
-            Decision::Refuse { .. } if !entry.is_of(&tag) => Tried::Lost,
+            Decision::Refuse { .. } if !entry.has_still(word) => Tried::Lost,
             Decision::Refuse { .. } => Tried::Done(Outcome::Refused, entry),
-            Decision::Admit { tat } if entry.charge(&tag, word, tat) => {
+            Decision::Admit { tat } if entry.charge_read(&tag, word, tat) => {
                 let is_own = table.changed.get() == World::number_of(&tag);
                 let outcome = if is_own {
                     Outcome::Charged
@@ -156,15 +161,14 @@ impl Packet {
     pub fn refund(self, table: &Table<'_>) -> Outcome {
         let Self { tag, now } = self;
         for _ in 0..ATTEMPTS {
-            let Some(entry) = find(table, &tag) else {
+            let Some(entry) = entry_of(table, &tag, &table.home(&tag)) else {
                 return Outcome::Nothing;
             };
-            let (over, word) = (entry.load(OVER), entry.load(TAT));
-            if !bucket::is_time(word) || epoch_in(over, table.epoch) != table.epoch {
+            let Stored::Present(word) = entry.read(&tag, table.epoch) else {
                 return Outcome::Nothing;
-            }
+            };
             let refunded = QUOTA.refunded(word, QUOTA.cost, now, now);
-            if entry.charge(&tag, word, refunded) {
+            if entry.charge_read(&tag, word, refunded) {
                 entry.add(PASSED, ONE_PACKET.wrapping_neg());
                 return Outcome::Refunded;
             }
@@ -173,7 +177,7 @@ impl Packet {
     }
 
     fn refresh(self, table: &Table<'_>) {
-        let Some(entry) = find(table, &self.tag) else {
+        let Some(entry) = entry_of(table, &self.tag, &table.home(&self.tag)) else {
             return;
         };
         let (over, word) = (entry.load(OVER), entry.load(TAT));
@@ -194,22 +198,18 @@ enum Tried<'a> {
     Stale,
 }
 
-/// Finds the entry of a source as the program does.
-fn find<'a>(table: &Table<'a>, tag: &SourceKey) -> Option<BusEntry<'a>> {
+/// The entry that a packet reads first, as in the program: the one with the key's address in its home set.
+fn likely<'a>(table: &Table<'a>, tag: &SourceKey) -> Option<BusEntry<'a>> {
     let home = table.home(tag);
     if !tag.is_wide() {
-        let set = table.set(home.set)?;
-        // The entry with the address is found without branches.
-        let differs = [0, 1].map(|way| set.at(way).load(ADDRESS) != tag.first);
-        if differs == [true; 2] {
-            if table.overflow(home.set).count() == 0 {
-                return None;
-            }
-        } else {
-            let entry = set.at(u32::from(differs[0]));
-            if entry.begins_with(tag) && is_taken(entry.load(TAT)) {
-                return Some(entry);
-            }
+        let first = table.set(home.set)?;
+        // The way is selected without branches, and its address compared.
+        let entry = first.at(u32::from(first.load(ADDRESS) != tag.first));
+        if entry.load(ADDRESS) == tag.first {
+            return Some(entry);
+        }
+        if table.overflow(home.set).count() == 0 {
+            return None;
         }
     }
     entry_of(table, tag, &home)
