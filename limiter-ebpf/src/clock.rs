@@ -29,8 +29,11 @@ const TICKS: u64 = 2;
 /// `cpu` is this CPU's own map value.
 #[inline(always)]
 pub unsafe fn begin(context: &Context, cpu: *mut Cpu) {
-    if constants().clock == CLOCK_PACKET {
-        if let Some(stamp) = context::stamp(context) {
+    // Asked first: packets that have their own time have no ticks, and a program with ticks asks nothing else.
+    if constants().tick == 0 {
+        if constants().clock == CLOCK_PACKET
+            && let Some(stamp) = context::stamp(context)
+        {
             // SAFETY: the map value is this CPU's own.
             unsafe {
                 let now = stamp.nanoseconds;
@@ -40,9 +43,6 @@ pub unsafe fn begin(context: &Context, cpu: *mut Cpu) {
                 (*cpu).jiffy = now;
             }
         }
-        return;
-    }
-    if constants().tick == 0 {
         return;
     }
     // SAFETY: this CPU's own map value; the helper has no preconditions.
@@ -80,7 +80,7 @@ pub fn jiffy() -> u64 {
 /// `cpu` is this CPU's own map value.
 #[inline(always)]
 pub unsafe fn time_bounds(cpu: *const Cpu) -> Option<TimeBounds> {
-    if constants().clock != CLOCK_PACKET && constants().tick == 0 {
+    if constants().tick == 0 && constants().clock != CLOCK_PACKET {
         return None;
     }
     // SAFETY: the caller vouches for the pointer.
@@ -100,10 +100,10 @@ pub unsafe fn time_bounds(cpu: *const Cpu) -> Option<TimeBounds> {
 pub unsafe fn now(cpu: *mut Cpu) -> u64 {
     // SAFETY: the caller vouches for the pointer; the helper has no preconditions.
     unsafe {
-        if constants().clock == CLOCK_PACKET {
-            (*cpu).jiffy
-        } else if constants().tick != 0 {
+        if constants().tick != 0 {
             read(cpu)
+        } else if constants().clock == CLOCK_PACKET {
+            (*cpu).jiffy
         } else {
             bpf_ktime_get_ns()
         }
