@@ -16,7 +16,7 @@ use crate::{
     policy::verdict::Reason,
     table::{
         entry::Shared,
-        key::{BY_DESTINATION, BY_FLOW, BY_PAIR, SourceKey, VLAN},
+        key::{BY_DESTINATION, BY_FLOW, BY_PAIR, NO_NUMBER, SourceKey, VLAN},
         pair,
     },
 };
@@ -57,7 +57,9 @@ impl<'a, S: Steps> Step<'a, S> {
         let Evaluation { info, pairs, .. } = &*self.evaluation;
         let (mask, slot) = (&self.limit.mask, self.limit.slot);
         let Constants { needs, nat64, .. } = self.environment.constants();
-        let number = if needs & NEEDS_VLAN != 0 && mask.port == VLAN {
+        let number = if mask.port == NO_NUMBER {
+            0
+        } else if needs & NEEDS_VLAN != 0 && mask.port == VLAN {
             self.evaluation.key_vlan()
         } else {
             info.key_port()
