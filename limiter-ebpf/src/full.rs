@@ -51,12 +51,7 @@ pub fn decide(context: &Context, length: u64, finish: impl Finish) -> Action {
 
 /// Delays the packet, shows it to who watches it, and finishes.
 #[inline(always)]
-fn show(
-    context: &Context,
-    evaluation: &Evaluation,
-    reason: Reason,
-    finish: impl Finish,
-) -> Action {
+fn show(context: &Context, evaluation: &Evaluation, reason: Reason, finish: impl Finish) -> Action {
     // A limit in shadow may have been over its rate, too.
     if context::IN_STACK && evaluation.delay != 0 && reason.passes() {
         let delay = (evaluation.delay - 1).div_ceil(1 << TICK_SHIFT);

@@ -74,7 +74,9 @@ pub fn evaluate<S: Steps, F: End>(
     // The common results by themselves, so that the compiler knows their reasons from here on.
     match first {
         Attempt::Refused => return count(environment, Reason::Limit, demand.found, length, end),
-        Attempt::Admitted => return count(environment, Reason::Admitted, demand.found, length, end),
+        Attempt::Admitted => {
+            return count(environment, Reason::Admitted, demand.found, length, end);
+        }
         _ => {}
     }
     let mut charge = Charge {

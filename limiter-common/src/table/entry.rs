@@ -1,7 +1,7 @@
 //! One entry of the table: key, bucket and two counters, in four words that all CPUs use at the same time.
 //!
-//! Only the CPU that has replaced the TAT with [`BUSY`] writes the key. Other CPUs read the TAT, decide, and replace it
-//! by compare-and-swap. Then they read the key again: the entry may have changed hands meanwhile.
+//! Only the CPU that has replaced the TAT with [`BUSY`] writes the key. Other CPUs read the TAT, then the key, decide, and
+//! replace the TAT by compare-and-swap. Then they read the key again: the entry may have changed hands meanwhile.
 //!
 //! An entry does not change hands with an unchanged TAT: the new bucket is full later than the old one was. If the old
 //! bucket was not full (its source was reset or replaced, or its limit is gone), the two TATs may be the same tick by chance. Then
@@ -231,8 +231,9 @@ pub trait Shared: Copy {
         }
     }
 
-    /// True if the entry still has this TAT. Then what [`Self::read`] has read belongs together: an entry does not change
-    /// hands or quota with an unchanged TAT.
+    /// True if the entry still has this TAT. Then what [`Self::read`] has read belongs together, because a CPU that changes
+    /// the key or the epoch marks the TAT first. A change of quota may leave the TAT as it is: then it counts as one of the
+    /// new quota.
     #[inline(always)]
     fn has_still(self, tat: u64) -> bool {
         self.load(TAT) == tat

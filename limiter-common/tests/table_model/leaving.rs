@@ -7,10 +7,13 @@ use limiter_common::{
 };
 
 use crate::{
-    cpu::Outcome::{Charged, Contended, NoRoom, Replaced},
+    cpu::{
+        Outcome::{Charged, Contended, Forgotten, New, NoRoom, Refused, Replaced},
+        Packet, forget,
+    },
     memory::Machine,
     scene::Scene,
-    world::{COST, FULL_BUCKET, ONE_SET, START, TWO_SETS},
+    world::{BURST, COST, FULL_BUCKET, ONE_SET, START, TWO_SETS},
 };
 
 /// A new source takes the entry while its former source sends a packet.
@@ -70,6 +73,24 @@ fn packet_is_charged_to_its_source_when_the_entry_leaves_and_returns() {
     scene.sends_at([(b, START), (a, START + 2 * COST)]);
     let ends = scene.on(Machine::X86);
     assert!(ends.iter().any(|end| end[1] == [Replaced, Replaced]));
+}
+
+/// The entry of a reset source with an empty bucket goes to a source with the same address and another port, while a CPU
+/// decides about a packet of that source. Like the rule above, this does not hold on arm64.
+#[test]
+fn packet_is_not_refused_by_the_bucket_of_the_former_source() {
+    let [a, b] = [ONE_SET.of_port(0, 0), ONE_SET.of_port(0, 1)];
+    let mut scene = Scene::of(ONE_SET);
+    scene.put(0, 0, a, ticks(START + BURST * COST), 2);
+    scene.fill();
+    scene.sends([b]);
+    scene.cpu(move |table| {
+        let packet = Packet { tag: b, now: START };
+        vec![forget(table, &a), packet.pass(table)]
+    });
+    scene.rule("the packet is not refused", |_, ends| ends[0] != [Refused]);
+    let ends = scene.on(Machine::X86);
+    ends.contain(&[&[Charged], &[Forgotten, New]]);
 }
 
 #[test]

@@ -126,6 +126,12 @@ impl World {
         self.narrow_of(0, home, number)
     }
 
+    /// The `number`-th key of one IPv6 network with the home set `home`: all have the same address, each another port.
+    pub fn of_port(self, home: u32, number: usize) -> SourceKey {
+        let tag = |port: u32| SourceKey::new(IPV6, [0xb80d_0120, 0], 0, port);
+        self.nth(home, number, (1..).map(tag))
+    }
+
     /// The `number`-th IPv6 source with the home set `home`. The first half of the address is the same for all.
     pub fn wide(self, home: u32, number: usize) -> SourceKey {
         let tag = |rest: u64| SourceKey::new(IPV6, [0xb80d_0120, rest], 0, 0);
