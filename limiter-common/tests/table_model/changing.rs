@@ -35,6 +35,13 @@ fn quota_change_loses_no_charge() {
             let epoch = ONE_SET.epoch(words, &tag).map_or(0, u64::from);
             ONE_SET.buckets(words, &tag) == [due + CHANGE * epoch]
         });
+        scene.rule(
+            "converted before a charge on the new quota",
+            move |words, ends| {
+                let is_charged = ends[1].iter().any(|outcome| outcome.is_admitted());
+                !is_charged || ONE_SET.epoch(words, &tag) >= Some(epochs[1])
+            },
+        );
         let ends = scene.explore();
         // The change delays the bucket by three ticks: too late for the second packet of the burst.
         assert!(ends.iter().any(|end| end[1].contains(&Refused)));
