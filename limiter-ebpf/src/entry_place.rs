@@ -72,16 +72,19 @@ impl EntryPlace {
                 options(pure, nomem, nostack),
             );
         }
-        let found = self.at(way as u32);
+        let found = self.kept_at(way as u32);
         (found.load(ADDRESS) == address).then_some(found)
     }
 
-    /// The entry with this number of the set.
+    /// The entry with this number of the set. Its address is kept.
+    ///
+    /// In assembly, because LLVM would compute the address again at each use. [`Shared::at`] leaves that to LLVM: where
+    /// entries are taken, registers are few, and the stack is small.
     #[inline(always)]
-    fn numbered(self, way: u32) -> Self {
+    pub fn kept_at(self, way: u32) -> Self {
         let mut entry = self.set.cast::<entry::Entry>();
         let offset = (way % WAYS) as usize * size_of::<entry::Entry>();
-        // SAFETY: arithmetic on a register. In assembly, because LLVM would compute the address again at each use.
+        // SAFETY: arithmetic on a register.
         unsafe {
             asm!("{entry} += {offset}", entry = inout(reg) entry, offset = in(reg) offset, options(pure, nomem, nostack));
         }
@@ -115,7 +118,10 @@ impl Shared for EntryPlace {
 
     #[inline(always)]
     fn at(self, way: u32) -> Self {
-        self.numbered(way)
+        let entries = self.set.cast::<entry::Entry>();
+        // SAFETY: one of the set's entries.
+        let entry = unsafe { entries.add((way % WAYS) as usize) };
+        Self { entry, way, ..self }
     }
 
     /// In assembly: LLVM would add to the address instead, and the verifier would not know its bounds.
@@ -126,6 +132,6 @@ impl Shared for EntryPlace {
         unsafe {
             asm!("{way} |= 1", "{way} &= 1", way = inout(reg) way, options(nomem, nostack));
         }
-        self.numbered(way as u32)
+        self.at(way as u32)
     }
 }

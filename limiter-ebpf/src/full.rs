@@ -43,6 +43,7 @@ pub fn decide(context: &Context, length: u64, finish: impl Finish) -> Action {
     };
     // The common reasons by themselves: what follows is compiled for each.
     match reason {
+        reason if context::IN_STACK => show(context, evaluation, reason, finish),
         Reason::Limit => show(context, evaluation, Reason::Limit, finish),
         Reason::Admitted => show(context, evaluation, Reason::Admitted, finish),
         reason => show(context, evaluation, reason, finish),

@@ -8,7 +8,6 @@ use limiter_common::{
     },
     table::{
         self, Added, Home, New, OVERFLOW_WIDTH, SWEPT, SharedTable, WAYS,
-        entry::Shared as _,
         key::{SLOTS, SourceKey},
     },
 };
@@ -32,16 +31,14 @@ pub fn likely(key: &SourceKey) -> Option<EntryPlace> {
             return found;
         }
     }
-    // A copy, so that other packets need not write the key to memory.
-    let key = *key;
-    entry(entry_number(&key))
+    entry(entry_number(key))
 }
 
 /// The entry with this number; none for 0.
 #[inline(always)]
 pub fn entry(number: u32) -> Option<EntryPlace> {
     let index = number.checked_sub(1)?;
-    Some(EntryPlace::first_of(index / WAYS)?.at(index % WAYS))
+    Some(EntryPlace::first_of(index / WAYS)?.kept_at(index % WAYS))
 }
 
 /// Number of a source's entry, counted from 1; 0 if the source has no entry.
