@@ -342,6 +342,19 @@ fn save_refuses_files_that_it_cannot_change_in_place() {
         );
         assert_eq!(fs::read_to_string(&other).unwrap(), content);
     }
+    let limit = |interface, name| {
+        format!("interfaces = \"{interface}\"\n\n[[limit]]\nname = \"{name}\"\nrate = \"5/s\"\n")
+    };
+    for (text, why) in [
+        (limit("eth7", "default"), "is for eth7, not eth0"),
+        (limit("eth0", "ssh"), "has other limits (ssh)"),
+    ] {
+        let other = edited.folder.write("other", &text);
+        hosts
+            .limiter(&["config", "save", "eth0", &other])
+            .expect_error(1, &[why, "nothing was changed: name another file"]);
+        assert_eq!(fs::read_to_string(&other).unwrap(), text);
+    }
     hosts
         .limiter("config save eth0 /nowhere/x.toml")
         .expect_error(1, &["/nowhere/x.toml cannot be written"]);

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, bail};
 use limiter_config::{
-    Settings,
+    Limit, Settings,
     difference::difference,
-    file::{self, rewritten},
+    file::{self, File, rewritten},
+    names::direction_of,
 };
 use limiter_kernel::Attachment;
 
@@ -46,7 +47,11 @@ pub async fn save(interface: &str, path: Option<&Path>) -> anyhow::Result<()> {
             );
         }
         Some(old) => {
-            let before = settings_of(&old)?;
+            let file = parsed(&old)?;
+            if attachment.record.file.as_ref() != Some(&path) {
+                refuse_file_of_others(interface, &path, &file, &own)?;
+            }
+            let before = file.settings;
             let changes = difference(&before, &own, attachment.record.frame_max);
             if before == own {
                 let text = format!("unchanged: {shown} has the settings in force");
@@ -70,13 +75,45 @@ pub async fn save(interface: &str, path: Option<&Path>) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Fails if the limits of a file that this attachment does not come from would be lost: the file is for other
+/// interfaces, or none of its limits is in force.
+fn refuse_file_of_others(
+    interface: &str,
+    path: &Path,
+    file: &File,
+    own: &Settings,
+) -> anyhow::Result<()> {
+    let interfaces = &file.interfaces;
+    let advice = "and nothing was changed: name another file, or remove this one first";
+    let is_own = |name: &String| direction_of(name).0 == direction_of(interface).0;
+    if !interfaces.is_empty() && !interfaces.iter().any(is_own) {
+        bail!(
+            "{} is for {}, not {interface}, {advice}",
+            path.display(),
+            interfaces.join(", ")
+        );
+    }
+    let limits = &file.settings.limits;
+    let is_in_force = |limit: &Limit| own.limits.iter().any(|own| own.name == limit.name);
+    if !limits.is_empty() && !limits.iter().any(is_in_force) {
+        let names: Vec<_> = limits.iter().map(|limit| limit.name.as_str()).collect();
+        bail!(
+            "{} has other limits ({}), {advice}",
+            path.display(),
+            names.join(", ")
+        );
+    }
+    Ok(())
+}
+
 /// The settings of a file. Its mistakes are reported.
 pub fn settings_of(old: &UserFile) -> anyhow::Result<Settings> {
+    Ok(parsed(old)?.settings)
+}
+
+fn parsed(old: &UserFile) -> anyhow::Result<File> {
     let folder = old.path.parent().unwrap_or(Path::new("."));
-    match file::parse(&old.text, folder) {
-        Ok(file) => Ok(file.settings),
-        Err(mistakes) => Err(refused(&old.path, &mistakes)),
-    }
+    file::parse(&old.text, folder).map_err(|mistakes| refused(&old.path, &mistakes))
 }
 
 /// The text of a file with the settings in force.
