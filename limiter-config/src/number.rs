@@ -41,6 +41,11 @@ pub fn parts<'t>(text: &'t str, suffixes: &Suffixes) -> Result<(&'t str, &'t str
     );
     let is_it = |names: &str| names.split('|').any(|name| name == suffix);
     let Some((_, factor)) = suffixes.iter().find(|(names, _)| is_it(names)) else {
+        if suffix.starts_with([',', '_', ' ', '\'']) {
+            return Err(invalid!(
+                "'{text}' has a comma, a space or another mark: write digits alone, as in 1000, 1.5 or 1k"
+            ));
+        }
         let known = suffixes.iter().map(|(names, _)| first(names));
         let known: Vec<_> = known.filter(|name| !name.is_empty()).collect();
         return Err(invalid!(

@@ -110,14 +110,35 @@ impl Keys {
         if let Some(place) = place_of(key, tables) {
             return format!("{problem}: write it {place}");
         }
-        match nearest(key, self.names()) {
-            Some(known) => format!("{problem}: did you mean '{known}'?"),
-            None => {
-                let names: Vec<_> = self.names().collect();
-                format!("{problem}: write one of {}", names.join(", "))
-            }
+        if let Some(known) = nearest(key, self.names()) {
+            return format!("{problem}: did you mean '{known}'?");
         }
+        if let Some(meant) = with_word(key, self) {
+            return format!("{problem}: did you mean {meant}?");
+        }
+        if let Some((meant, keys)) = tables
+            .iter()
+            .find_map(|keys| Some((with_word(key, keys)?, keys)))
+        {
+            return format!("{problem}: did you mean {meant} {}?", keys.place);
+        }
+        let names: Vec<_> = self.names().collect();
+        format!("{problem}: write one of {}", names.join(", "))
     }
+}
+
+/// The keys of a table that have `word` as one of their words, also in the plural: `destination_port` for `ports`.
+fn with_word(word: &str, keys: &Keys) -> Option<String> {
+    let singular = |word: &str| word.trim_end_matches('s').to_lowercase();
+    let wanted = singular(word);
+    let has =
+        |name: &&str| name.contains('_') && name.split('_').any(|part| singular(part) == wanted);
+    let names: Vec<_> = keys
+        .names()
+        .filter(has)
+        .map(|name| format!("'{name}'"))
+        .collect();
+    (!wanted.is_empty() && !names.is_empty()).then(|| names.join(" or "))
 }
 
 /// The place where a key belongs.

@@ -41,7 +41,7 @@ fn message(error: &str, written: &str, on_header: bool) -> String {
         return "a value is missing after '=': write one, or leave the key out".to_owned();
     }
     if error.starts_with(NO_QUOTES) {
-        let unquoted = written.trim_matches('"');
+        let unquoted = written.trim_matches(['"', '\'', '“', '”', '„', '‘', '’']);
         return format!("the value {written} is a text without quotes: write \"{unquoted}\"");
     }
     match error.split_once(", expected ") {

@@ -69,6 +69,11 @@ exempt = ["contrl"]\n[control]\nrate = 5 => line 1: exempt: 'contrl' is not a va
 "#;
 
 const IN_LIMIT: &str = r#"
+match = { port = 22 } => line 4: 'port' is not a key of match: did you mean 'destination_port' or 'source_port'?
+match = { Ports = [22] } => line 4: 'Ports' is not a key of match: did you mean 'destination_port' or 'source_port'?
+port = 22 => line 4: 'port' is not a key of a limit: did you mean 'destination_port' or 'source_port' in match = { ... } under [[limit]]?
+burst = "1,000" => line 4: burst: '1,000' has a comma, a space or another mark: write digits alone, as in 1000, 1.5 or 1k
+burst = “10” => line 4: the value “10” is a text without quotes: write "10"
 brust = 5 => line 4: 'brust' is not a key of a limit: did you mean 'burst'?
 exempt = [] => line 4: 'exempt' is not a key of a limit: write it at the top of the file
 limit = 5 => line 4: 'limit' is not a key of a limit: write it as [[limit]], a header of its own
@@ -103,7 +108,7 @@ match = { unless = [] } => line 4: unless: an empty array is not allowed
 adaptive = "cpu" => line 4: adaptive: the text 'cpu' is not allowed here: write a table as in { when =
 adaptive = {} => line 4: adaptive needs 'when', which is missing: write it as in when = { cpu_pressure
 burst = 10\nadaptive = { when = {} } => line 5: adaptive: no signal ever lowers the rate: write one as in { cpu_pressure = "20%" }
-adaptive = { when = { cpu = "20%" } } => line 4: 'cpu' is not a key of when: write one of cpu_pressure,
+adaptive = { when = { cpu = "20%" } } => line 4: 'cpu' is not a key of when: did you mean 'cpu_pressure'?
 adaptive = { when = { cpu_pressure = "100%" } } => line 4: cpu_pressure: '100%' is not a percentage: write "1%" to "99%"
 burst = 10\nadaptive = { when = { softnet_drops = "1mbit" } } => line 5: adaptive: softnet_drops 1mbit is a rate of bits: write events as in 100/s
 adaptive = { when = { probe = "http://h:99999 > 1s" } } => line 4: probe: 'http://h:99999 > 1s' is not an address and a time
