@@ -35,7 +35,7 @@ impl Settings {
         };
         (before != now).then(|| {
             format!(
-                "limit '{name}': without a burst, {rate} now means up to {now} packets at once, the amount of the period. Before, it meant {before}: to keep that, {advice}"
+                "limit '{name}': without a burst, {rate} now means up to {now} packets at once, the amount of the period. In earlier builds of limiter, it meant {before}: to keep that, {advice}"
             )
         })
     }
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn default_bursts_of_long_periods_say_what_they_were_before() {
         let cases = r#"
-rate = '6/30s' => limit 'a': without a burst, 6/30s now means up to 6 packets at once, the amount of the period. Before, it meant 1: to keep that, write a burst of 1
+rate = '6/30s' => limit 'a': without a burst, 6/30s now means up to 6 packets at once, the amount of the period. In earlier builds of limiter, it meant 1: to keep that, write a burst of 1
 rate = '100k/d' => means up to 100000 packets at once | it meant 1: | write a burst of 1
 rate = '300/m' => means up to 300 packets at once | it meant 5: | write a burst of 5
 rate = '300/m'\nburst = 9 =>

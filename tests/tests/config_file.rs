@@ -440,7 +440,7 @@ fn commands_say_that_the_default_burst_has_changed() {
     let (hosts, folder) = (Hosts::new(), Folder::new());
     let text = "[[limit]]\nname = \"a\"\nrate = \"100k/d\"\n";
     let file = folder.write("limiter.toml", text);
-    let warning = "limit 'a': without a burst, 100k/d now means up to 100000 packets at once, the amount of the period. Before, it meant 1: to keep that, write a burst of 1";
+    let warning = "limit 'a': without a burst, 100k/d now means up to 100000 packets at once, the amount of the period. In earlier builds of limiter, it meant 1: to keep that, write a burst of 1";
     for arguments in [
         &["config", "check", &file, "--strict"][..],
         &["attach", "eth0", "--config", &file],

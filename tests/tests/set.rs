@@ -275,8 +275,7 @@ fn default_burst_is_shown_and_follows_the_period() {
         attach.stdout.contains("default  6/30s  6      /32,/64"),
         "{attach:#?}"
     );
-    let changed =
-        "6/30s now means up to 6 packets at once, the amount of the period. Before, it meant 1";
+    let changed = "6/30s now means up to 6 packets at once, the amount of the period. In earlier builds of limiter, it meant 1";
     assert!(attach.stderr.contains(changed), "{attach:#?}");
     let traffic = Traffic::new(&hosts);
     assert_eq!(traffic.passed("192.0.2.7", 8), 6);
