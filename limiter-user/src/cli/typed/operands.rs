@@ -488,6 +488,11 @@ const TIPS: &[(&str, &str, &str)] = &[
         "a trial needs a time, as in `limiter set IFACE --rate 500/s --try 2m`",
     ),
     (
+        "completions",
+        MISSING,
+        "`limiter completions bash` prints the script for bash; elvish, fish, powershell and zsh have one too",
+    ),
+    (
         "preset",
         "show print list get",
         "`limiter preset` lists the presets, and `limiter preset web` prints one",

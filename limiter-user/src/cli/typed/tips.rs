@@ -129,6 +129,10 @@ const TIPS: &[(&str, &str)] = &[
         "`limiter export` serves metrics and a web page, and `limiter status --json` prints the counters",
     ),
     (
+        "panic lockdown emergency attack flood ddos",
+        "`limiter top IFACE` shows who floods, `limiter ban IFACE ADDRESS` drops a source, and `limiter preset` lists files for attacks",
+    ),
+    (
         "validate verify lint test",
         "`limiter config check FILE` reports the mistakes in a file, and `limiter attach IFACE --rate RATE --shadow` drops nothing",
     ),
