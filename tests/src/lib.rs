@@ -8,6 +8,7 @@ pub mod browser;
 pub mod calls;
 pub mod captures;
 pub mod command;
+pub mod constants;
 pub mod container;
 pub mod control;
 pub mod cpus;
