@@ -172,6 +172,7 @@ case $release in
 esac
 target log "messages" largest_program_is_verified_with_messages log_reports_decisions_of_several_limits_and_lists
 target watch "events" watch_reports_drops_of_several_limits_and_lists
+target senders "packets that pass" passed_packets_are_shown_with_their_reasons
 target watch_write "bytes of packets" drops_are_written_with_their_first_bytes_reason_and_limit
 target tc "network stack: outgoing packets, merged packets, tun, WireGuard" \
     outgoing_packets_are_limited_by_destination \
