@@ -169,6 +169,8 @@ impl Subject {
             Programs(programs, _) => programs[case.verdict as usize].is_some(),
             // The kernel runs programs of the network stack by themselves in another way.
             Limiter(_) if self.0 == "limiter-tc" => is_plain && !is_hot,
+            // Half of several sources would be allowed.
+            Limiter(_) if self.0.starts_with("limiter-beside") => is_plain && is_hot,
             Limiter(_) | Field(_) => is_plain,
             Command(_) | Nothing => is_plain && !is_hot,
             Recipe(traffic) => case.traffic == traffic,
