@@ -30,11 +30,11 @@ fn bounds_of_the_time_decide_as_every_moment_between_them() {
     for word in words() {
         for latest in EARLIEST..EARLIEST + 8 {
             let by_bounds = QUOTA.decide_within(word, EARLIEST, latest, QUOTA.cost);
-            let at = |now| {
+            let decide = |now| {
                 let is_plausible = QUOTA.corrected(word, now).is_none();
                 (QUOTA.decide(word, now, QUOTA.cost), is_plausible)
             };
-            let mut moments = (EARLIEST..=latest).map(at);
+            let mut moments = (EARLIEST..=latest).map(decide);
             match by_bounds {
                 Some(Decision::Admit { tat }) => {
                     decided[0] += 1;

@@ -41,6 +41,17 @@ impl Service {
     }
 }
 
+/// The beginning of a configuration of nginx that writes into `folder` alone: the package's own folders may not exist.
+pub fn nginx_in(folder: &str) -> String {
+    let paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .map(|kind| format!("{kind}_temp_path {folder}/{kind};"));
+    format!(
+        "user root; daemon off; worker_processes 1; pid {folder}/pid; error_log /dev/null; events {{}}
+        http {{ access_log off; {}",
+        paths.concat()
+    )
+}
+
 impl Drop for Service {
     fn drop(&mut self) {
         let _ = kill(

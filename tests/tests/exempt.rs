@@ -16,7 +16,7 @@ use limiter_tests::{
     need::{program, tool},
     need_kernel, number,
     recipes::recipe,
-    service::{Protocol, Service, printed, spawn},
+    service::{Protocol, Service, nginx_in, printed, spawn},
 };
 
 /// Port of the server that takes uploads.
@@ -74,13 +74,7 @@ impl Web {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().to_str().unwrap();
         fs::write(folder.path().join("index.html"), "limited").unwrap();
-        let paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-            .map(|kind| format!("{kind}_temp_path {path}/{kind};"));
-        let configuration = format!(
-            "user root; daemon off; pid {path}/pid; error_log /dev/null; events {{}}
-            http {{ access_log off; {} server {{ listen 80; root {path}; }} }}",
-            paths.concat()
-        );
+        let configuration = format!("{} server {{ listen 80; root {path}; }} }}", nginx_in(path));
         let file = folder.path().join("nginx.conf");
         fs::write(&file, configuration).unwrap();
         let line = ["nginx", "-c", file.to_str().unwrap(), "-e", "/dev/null"];

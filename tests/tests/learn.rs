@@ -19,11 +19,11 @@ use limiter_tests::{
     files::Folder,
     foreign::{Foreign, PLAIN},
     hosts::{Hosts, SERVER, on},
-    need_kernel, number,
+    need, need_kernel, number,
     packet::{Ends, Segment},
     random::packets,
     raw::Raw,
-    service::{Protocol, Service},
+    service::{Protocol, Service, nginx_in},
     testbed::Address,
     traffic::udp,
 };
@@ -379,6 +379,12 @@ fn too_little_traffic_and_wrong_command_lines_are_refused() {
 #[test]
 fn learned_limits_are_for_new_connections_not_for_transfers() {
     need_kernel!();
+    if !need::program(
+        "learned_limits_are_for_new_connections_not_for_transfers",
+        "nginx",
+    ) {
+        return;
+    }
     const CLIENTS: u8 = 8;
     let addresses = (0..=CLIENTS).map(|last| IpAddr::from([192, 0, 2, 100 + last]));
     let addresses: Vec<_> = addresses.collect();
@@ -391,8 +397,8 @@ fn learned_limits_are_for_new_connections_not_for_transfers() {
     folder.write("page", vec![b'x'; 4 << 20]);
     let path = folder.path("");
     let configuration = format!(
-        "user root; daemon off; worker_processes 1; pid {path}/pid; error_log /dev/null; events {{}}
-        http {{ access_log off; server {{ listen 80; keepalive_timeout 0; root {path}; }} }}"
+        "{} server {{ listen 80; keepalive_timeout 0; root {path}; }} }}",
+        nginx_in(&path)
     );
     let file = folder.write("nginx.conf", configuration);
     let line = ["nginx", "-c", &file, "-e", "/dev/null"];

@@ -242,12 +242,16 @@ mod tests {
     #[test]
     fn time_between_scans_goes_from_middle_to_middle() {
         let start = Instant::now();
-        let at = |milliseconds| start + Duration::from_millis(milliseconds);
+        let after = |milliseconds| start + Duration::from_millis(milliseconds);
         let mut gauge = Gauge::default();
         gauge.begin((1, String::new()), 4);
-        assert_eq!(gauge.end(at(0), at(400)), None, "nothing to compare with");
+        assert_eq!(
+            gauge.end(after(0), after(400)),
+            None,
+            "nothing to compare with"
+        );
         gauge.begin((1, String::new()), 4);
-        let elapsed = gauge.end(at(1_400), at(1_500));
+        let elapsed = gauge.end(after(1_400), after(1_500));
         assert_eq!(elapsed, Some(Duration::from_millis(1_250)));
     }
 

@@ -154,9 +154,14 @@ mod tests {
         let batches = batches(&mutations, 4);
         assert_eq!(batches.iter().flatten().count(), mutations.len());
         for batch in &batches {
-            let tests: BTreeSet<_> = batch.iter().map(|one| one.test.to_string()).collect();
+            let tests: BTreeSet<_> = batch
+                .iter()
+                .map(|mutation| mutation.test.to_string())
+                .collect();
             assert_eq!(tests.len(), batch.len());
-            assert!(batch.len() <= 4 && batch.iter().all(|one| one.side == batch[0].side));
+            assert!(
+                batch.len() <= 4 && batch.iter().all(|mutation| mutation.side == batch[0].side)
+            );
         }
         assert!(batches.len() < mutations.len() / 2);
         Ok(())
