@@ -80,6 +80,8 @@ impl EntryPlace {
     ///
     /// In assembly, because LLVM would compute the address again at each use. [`Shared::at`] leaves that to LLVM: where
     /// entries are taken, registers are few, and the stack is small.
+    // The block computes with the pointer, and reads nothing through it.
+    #[expect(clippy::pointers_in_nomem_asm_block)]
     #[inline(always)]
     pub fn kept_at(self, way: u32) -> Self {
         let mut entry = self.set.cast::<entry::Entry>();

@@ -10,10 +10,7 @@ use limiter_common::{
     table::key::{Address, IPV4},
 };
 
-use crate::{
-    bans, constants, counters, lent,
-    maps::LISTED,
-};
+use crate::{bans, constants, counters, lent, maps::LISTED};
 
 /// Bits of the lists that decide about the packet's source, and of a ban that drops it. Counts the packet for each of
 /// these.

@@ -29,7 +29,7 @@ pub fn source<E: Environment>(environment: &E, parsed: Parsed) -> Result<Address
 
 /// The end of an evaluation, which is compiled for each common reason.
 pub trait End {
-    /// What the caller of the evaluation gets.
+    /// The result of the evaluation.
     type Output;
     /// Takes the final reason and the limit's reason, `why`.
     fn end(self, reason: Reason, why: Reason) -> Self::Output;
