@@ -78,7 +78,7 @@ attack eth0 => attack
 /// Wrong arguments that a line of text cannot contain.
 const ODD: [(&[&str], &str); 5] = [
     (&["attach", "eth0", "--rate", ""], "number"),
-    (&["attach", "eth0", "--rate", "5 /s"], "unit"),
+    (&["attach", "eth0", "--rate", "5 /s"], "space"),
     (&["attach", "eth0", "--rate", "5\n"], "unit"),
     (&["attach", "", "--rate", "5"], "interface"),
     (&["attach", "eth 0", "--rate", "5"], "interface"),

@@ -75,15 +75,8 @@ fn remove(host: &Host) {
 /// does not count.
 fn compare(seen: &Seen, header: u64, hosts_of: [&Host; 2], destination: IpAddr, case: &str) {
     let [sender, receiver] = hosts_of;
-    // Both are read at one time, because neighbours are asked for now and then.
-    let counts = || loop {
-        let both = (seen.now(), sent(sender));
-        if seen.now() == both.0 {
-            return both;
-        }
-    };
     wait_for_silence(sender);
-    let before = counts();
+    let before = seen.with_sent(sender);
     send_tcp(sender, receiver, destination, &(0, Vec::new()));
     let real = agree(seen, sender, before, header);
     assert!(real.0 > 1_000, "{case}: {real:?}");
@@ -96,7 +89,7 @@ fn compare(seen: &Seen, header: u64, hosts_of: [&Host; 2], destination: IpAddr, 
         UdpSocket::bind(any).unwrap()
     });
     for (segment, payload) in [(8, 400), (48, 48 * 20), (200, 9_999), (1_000, 30_000)] {
-        let before = counts();
+        let before = seen.with_sent(sender);
         send_udp(&socket, (destination, 9).into(), segment, payload).unwrap();
         let (mut charged, mut real) = ((0, 0), (0, 0));
         eventually("all packets are seen", || {
@@ -177,7 +170,7 @@ fn sctp_packets_count_as_on_the_wire() {
     cut_before_the_wire(&hosts.server);
     hosts.run(&format!("attach eth0:out {LIMIT}"));
     let seen = Seen::of(&hosts, "eth0:out");
-    let before = (seen.now(), sent(&hosts.server));
+    let before = seen.with_sent(&hosts.server);
     let IpAddr::V4(destination) = CLIENT else {
         unreachable!("{CLIENT}")
     };

@@ -118,6 +118,17 @@ impl Seen {
         (sum(|count| count.packets), sum(|count| count.bytes))
     }
 
+    /// Packets and bytes that limiter has seen, and that the host has sent, at one moment: the kernel asks for neighbours
+    /// now and then, also between two readings.
+    pub fn with_sent(&self, host: &Host) -> (Size, Size) {
+        loop {
+            let both = (self.now(), sent(host));
+            if self.now() == both.0 {
+                return both;
+            }
+        }
+    }
+
     /// Waits until `status` shows these counters.
     pub fn expect_shown(&self, hosts: &Hosts, place: &str) {
         eventually("status shows the counters", || {
@@ -180,7 +191,7 @@ fn outgoing_packets_of_any_form_count_as_on_the_wire() {
     let mut kinds = [0; 3];
     for _ in 0..ROUNDS {
         let merged = merged(&mut rng, macs, 0);
-        let before = (seen.now(), sent(&hosts.server));
+        let before = seen.with_sent(&hosts.server);
         wire.send(&offloaded(&merged));
         let charged = minus(seen.now(), before.0);
         let real = minus(sent(&hosts.server), before.1);
@@ -218,7 +229,7 @@ fn incoming_packets_that_the_interface_merges_count_as_on_the_wire() {
             // The kernel takes the outer tag off before limiter sees the packet.
             continue;
         }
-        let before = (seen.now(), sent(&hosts.client));
+        let before = seen.with_sent(&hosts.client);
         wire.send(&offloaded(&merged));
         // To a peer that polls, veth does not count Ethernet headers.
         let packets = minus(sent(&hosts.client), before.1).0;
@@ -368,14 +379,15 @@ fn udp_packets_of_a_local_user_count_as_on_the_wire() {
             let segment = rng.usize(1..=most);
             let packets = rng.usize(2..60);
             let payload = segment * (packets - 1) + rng.usize(1..=segment);
-            let before = (seen.now(), sent(&hosts.server));
+            let before = seen.with_sent(&hosts.server);
             if send_udp(&socket, (destination, 9).into(), segment, payload).is_none() {
                 continue;
             }
-            let charged = minus(seen.now(), before.0);
-            let real = minus(sent(&hosts.server), before.1);
+            let after = seen.with_sent(&hosts.server);
+            let (charged, real) = (minus(after.0, before.0), minus(after.1, before.1));
             let case = format!("{destination}, option {option}, {packets} of {segment}");
-            assert_eq!(real.0, packets as u64, "{case}");
+            // A question for a neighbour may be among them.
+            assert!(real.0 >= packets as u64, "{case}: {real:?}");
             assert_eq!(charged.0, real.0, "{case}");
             let more = if destination.is_ipv6() { 8 } else { 0 };
             assert!(
@@ -482,7 +494,7 @@ fn tcp_segments_of_a_local_user_count_as_on_the_wire() {
     let mut all: Vec<_> = options.map(|option| (CLIENT_IPV6, option)).collect();
     all.push((CLIENT, (0, Vec::new())));
     for (destination, option) in all {
-        let before = (seen.now(), sent(&hosts.server));
+        let before = seen.with_sent(&hosts.server);
         send_tcp(&hosts.server, &hosts.client, destination, &option);
         let real = agree(&seen, &hosts.server, before, 0);
         println!("{destination}, option {}: {real:?}", option.0);

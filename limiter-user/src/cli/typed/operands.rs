@@ -59,7 +59,7 @@ const TIPS: &[(&str, &str, &str)] = &[
     (
         NO_VERB,
         "-A -I --add --append --insert",
-        "`limiter attach IFACE --rate RATE` begins to limit, and `limiter limit IFACE NAME --rate 5/m --port 22` adds a limit",
+        "`limiter attach IFACE --rate RATE` begins to limit, and `limiter limit IFACE NAME --rate 5/s --port 53` adds a limit",
     ),
     (
         NO_VERB,
@@ -114,7 +114,7 @@ const TIPS: &[(&str, &str, &str)] = &[
     (
         "limit",
         "(port)",
-        "the port is an option behind a name, as in `limiter limit IFACE ssh --rate 5/m --protocol tcp --port 22`",
+        "the port is an option behind a name, as in `limiter limit IFACE ssh --rate 5/m --port 22 --flags syn`",
     ),
     (
         "ban",
@@ -159,7 +159,7 @@ const TIPS: &[(&str, &str, &str)] = &[
     (
         "allow deny",
         "(port) port to any ssh http https dns smtp",
-        "the lists have sources, and a port is part of a limit: `limiter limit IFACE ssh --rate 5/m --protocol tcp --port 22`",
+        "the lists have sources, and a port is part of a limit: `limiter limit IFACE ssh --rate 5/m --port 22 --flags syn`",
     ),
     (
         "tier",

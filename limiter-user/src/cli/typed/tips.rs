@@ -57,7 +57,7 @@ const TIPS: &[(&str, &str)] = &[
     ),
     (
         "limits rules rule ruleset chain filter policy",
-        "`limiter status` shows the limits, `limiter limit IFACE NAME --rate 5/m --port 22` adds one, and `limiter config show IFACE` prints them as a file",
+        "`limiter status` shows the limits, `limiter limit IFACE NAME --rate 5/s --port 53` adds one, and `limiter config show IFACE` prints them as a file",
     ),
     (
         "decisions decision alerts bouncers bouncer",
