@@ -47,7 +47,8 @@ impl End for Pair {
     }
 }
 
-/// Decides about a packet of `length` bytes and counts it for its source. Returns what `end` makes of the reasons. `is_connected` looks the packet up among the host's sockets. `prove` lets a new source that is refused prove its
+/// Decides about a packet of `length` bytes and counts it for its source. Returns the result of `end` for the reasons.
+/// `is_connected` looks the packet up among the host's sockets. `prove` lets a new source that is refused prove its
 /// address: [`PROVEN`]; [`ANSWERS`] if it gets an answer to its SYN; otherwise [`FIRST`].
 #[inline(always)]
 pub fn evaluate<S: Steps, F: End>(
