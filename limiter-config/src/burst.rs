@@ -76,6 +76,31 @@ impl Burst {
         }
     }
 
+    /// The burst for people: exact, and behind it roughly in a unit that they type, if it is a long number of bytes.
+    pub fn for_people(&self) -> String {
+        /// The bytes from which on a number of them says little.
+        const LONG: u64 = 10_000;
+        let exact = self.to_string();
+        if self.unit != Some(Unit::Bytes)
+            || self.tokens < LONG
+            || self.tokens.is_multiple_of(1 << 10)
+        {
+            return exact;
+        }
+        let unit = BYTES
+            .iter()
+            .rev()
+            .find(|(_, factor)| self.tokens >= *factor);
+        let (names, factor) = unit.copied().unwrap_or(("b", 1));
+        let name = names.split('|').next().unwrap_or_default();
+        // In tenths, rounded; of more than 100, whole.
+        let tenths = (10 * u128::from(self.tokens) + u128::from(factor) / 2) / u128::from(factor);
+        match tenths {
+            1_000.. => format!("{exact} (about {}{name})", (tenths + 5) / 10),
+            _ => format!("{exact} (about {}.{}{name})", tenths / 10, tenths % 10),
+        }
+    }
+
     /// The burst itself, if it fits the rate's unit.
     pub fn for_rate(self, rate: &Rate) -> Result<Self, Invalid> {
         match (self.unit, rate.unit) {
@@ -94,3 +119,28 @@ impl Burst {
 }
 
 as_text!(Burst);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_numbers_of_bytes_have_a_rough_one_in_a_unit_behind_them() {
+        for (text, wanted) in [
+            ("12500000b", "12500000b (about 11.9mb)"),
+            ("125000000b", "125000000b (about 119mb)"),
+            ("250000b", "250000b (about 244kb)"),
+            ("20000b", "20000b (about 19.5kb)"),
+            ("2000b", "2000b"),
+            ("64kb", "64kb"),
+            ("3mb", "3mb"),
+            ("12500k", "12500k"),
+        ] {
+            let burst: Burst = text.parse().unwrap();
+            let shown = burst.for_people();
+            assert_eq!(shown, wanted);
+            let exact = shown.split(' ').next().unwrap();
+            assert_eq!(exact.parse::<Burst>().unwrap(), burst);
+        }
+    }
+}

@@ -117,7 +117,7 @@ fn limits_of(old: &[Limit], new: &[Limit], frame_max: u64, with_names: bool) -> 
 /// The burst in force, and whether it follows the rate.
 fn burst(limit: &Limit, frame_max: u64) -> String {
     let burst = limit.burst(frame_max);
-    let burst = burst.map_or_else(|_| String::new(), |burst| burst.to_string());
+    let burst = burst.map_or_else(|_| String::new(), |burst| burst.for_people());
     match limit.burst {
         Some(_) => burst,
         None => format!("{burst} by the rate"),

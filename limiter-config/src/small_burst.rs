@@ -1,6 +1,6 @@
 //! Bursts of bit rates that are too small for the frames of an interface, and limits that stall TCP connections.
 
-use super::{Algorithm, Invalid, Limit, Protocol, Rate, Unit};
+use super::{Algorithm, Burst, Invalid, Limit, Protocol, Rate, Unit};
 
 /// The shortest time that a sender of TCP waits for an acknowledgement of its last segment (`TCP_RTO_MIN`,
 /// include/net/tcp.h).
@@ -36,8 +36,13 @@ impl Limit {
             amount: (8 * WAITS).saturating_mul(burst.tokens),
             ..*rate
         };
+        let least = Burst {
+            // Whole units that people type.
+            tokens: enough.next_multiple_of(1 << 10),
+            unit: Some(Unit::Bytes),
+        };
         Some(format!(
-            "limit '{name}': with a burst of {burst}, a TCP connection gets about {gets} of {rate}, because its sender waits each time the bucket is empty: write a burst of at least {enough}b, or leave it out"
+            "limit '{name}': with a burst of {burst}, a TCP connection gets about {gets} of {rate}, because its sender waits each time the bucket is empty: write a burst of at least {least}, or leave it out"
         ))
     }
 
@@ -134,11 +139,11 @@ mod tests {
             (
                 "10mbit",
                 "2000b",
-                "a TCP connection gets about 80kbit of 10mbit, because its sender waits each time the bucket is empty: write a burst of at least 250000b",
+                "a TCP connection gets about 80kbit of 10mbit, because its sender waits each time the bucket is empty: write a burst of at least 245kb",
             ),
-            ("10mbit", "124999b", "at least 250000b"),
+            ("10mbit", "124999b", "at least 245kb"),
             ("10mbit", "125000b", ""),
-            ("1mbit", "12kb", "at least 25000b"),
+            ("1mbit", "12kb", "at least 25kb"),
             ("64kbit", "1522b", ""),
             ("10mbit", "", ""),
             ("64kbit", "", ""),

@@ -45,6 +45,11 @@ pub enum Error {
         "limiter does not run on '{0}' any more: the interface is gone, or another tool detached its program (as `bpftool link detach` does): `limiter detach {0}` removes the leftover pins"
     )]
     TakenOff(String),
+    /// The interface is gone, and the program with it: its name, what outlives it, and the command that attaches again.
+    #[error(
+        "limiter does not run on '{0}' any more: the interface is gone, and its buckets with it; kept: {1}. When it is back, `{2}` limits it again; `limiter detach {0}` removes the leftover pins"
+    )]
+    Gone(String, String, String),
     /// The link follows the interface, which has a new name: its name at attach, and now.
     #[error(
         "limiter was attached to '{0}', which is called '{1}' now: use that name, or `limiter detach {1}` and attach again if another interface is called '{0}' now"

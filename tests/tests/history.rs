@@ -167,6 +167,92 @@ fn remains_of_killed_processes_and_control_characters_do_no_harm() {
     assert_eq!(names, ["attach", "ban"]);
 }
 
+/// Texts of users, files and reasons have control characters, and look like events of their own.
+#[test]
+fn no_text_makes_a_line_of_its_own() {
+    const FORGED: &str = "x\n2026-01-01T00:00:00Z  eth0: y\u{1b}[2J";
+    need_kernel!();
+    let (hosts, folder) = (Hosts::new(), Folder::new());
+    let _file = File::of(&hosts);
+    let text = at_driver("[[limit]]\nname = \"all\"\nrate = \"10/s\"\n");
+    let path = folder.write(&format!("{FORGED}.toml"), text);
+    hosts.run(&["attach", "eth0", "--config", &path]);
+    let mut ban = prepared("ban eth0 192.0.2.7");
+    ban.args(["--reason", "scan"]).env("SUDO_USER", FORGED);
+    assert!(on(&hosts.server, || ban.output()).unwrap().status.success());
+    let saved = folder.path(&format!("{FORGED}.saved"));
+    hosts.run(&["config", "save", "eth0", &saved]);
+    let shown = hosts.run("history eth0");
+    assert!(shown.contains("2026-01-01T00:00:00Z"), "{shown}");
+    for line in shown.lines() {
+        let is_detail = line.starts_with("    ");
+        let is_event = [" attach by root ", " ban by x", " save by root "]
+            .iter()
+            .any(|words| line.contains(&format!("Z  eth0:{words}")));
+        assert!(is_detail != is_event, "{line:?} in {shown:?}");
+        assert!(
+            !line.starts_with("2026-01-01") && !line.contains('\u{1b}'),
+            "{shown:?}"
+        );
+    }
+    let json = hosts.run("history eth0 --json");
+    assert_eq!(
+        (json.lines().count(), json.contains('\u{1b}')),
+        (1, false),
+        "{json:?}"
+    );
+    // Programs get the text as it is. A name has 32 characters at most.
+    let user = entries(&hosts)[1]["user"].as_str().unwrap().to_owned();
+    assert!(user.starts_with(&FORGED[..32]), "{user:?}");
+}
+
+#[test]
+fn trial_that_nobody_kept_has_an_end() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let _file = File::of(&hosts);
+    hosts.run("attach eth0 --rate 10/s");
+    let mut set = prepared("set eth0 --rate 30/s --try 1s");
+    set.env("SUDO_USER", "alice");
+    assert!(on(&hosts.server, || set.output()).unwrap().status.success());
+    let names = || -> Vec<_> { events(&hosts).into_iter().map(|(event, _)| event).collect() };
+    assert_eq!(names(), ["attach", "trial"]);
+    eventually("the end of the trial", || names().len() == 3);
+    let (event, details) = events(&hosts).pop().unwrap();
+    assert_eq!(event, "trial-end");
+    let words = "nobody kept the trial: the settings before it are in force again";
+    let undone = "undone: rate 10/s -> 30/s; undone: burst 10 by the rate -> 30 by the rate";
+    assert_eq!(details, format!("{words}; {undone}"));
+    assert_eq!(
+        entries(&hosts)[2]["time"],
+        entries(&hosts)[1]["trial_until"]
+    );
+    let text = hosts.run("history eth0");
+    assert!(
+        text.contains("eth0: trial-end by itself (limiter set by alice)"),
+        "{text}"
+    );
+    // It stays when a later command has cleared the trial.
+    hosts.run("set eth0 --rate 20/s");
+    assert_eq!(names(), ["attach", "trial", "trial-end", "change"]);
+    hosts.run("set eth0 --rate 40/s --try 60s");
+    hosts.run("keep eth0");
+    hosts.run("detach eth0");
+    hosts.run("attach eth0 --rate 10/s --try 1s");
+    eventually("the end of the first trial", || {
+        names()[4..] == ["trial", "keep", "detach", "attach", "trial-end"]
+    });
+    let end = events(&hosts).pop().unwrap().1;
+    assert_eq!(end, "nobody kept the trial: nothing is limited");
+    if schema::has_validator("history") {
+        assert_eq!(
+            schema::faults("history", &hosts.json("history eth0 --json")),
+            ""
+        );
+    }
+    hosts.run("detach eth0");
+}
+
 /// Runs `limiter` on the server with other mounts: `sh` runs these commands before.
 fn with_mounts(hosts: &Hosts, mounts: &str, line: &str) -> Outcome {
     let script = format!("set -e; {mounts}; exec {} {line}", binary().display());

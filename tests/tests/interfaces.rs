@@ -1,9 +1,9 @@
 //! Commands handle interfaces that vanish, are renamed, move to another namespace, or have unusual names.
 
-use std::{os::fd::AsRawFd, process::Command};
+use std::{os::fd::AsRawFd, path::Path, process::Command};
 
 use limiter_tests::{
-    command::{Arguments, Outcome, binary, ip, limiter},
+    command::{Arguments, Outcome, binary, ip, limiter, prepared},
     files::Folder,
     hosts::{Hosts, on},
     need, need_kernel,
@@ -356,4 +356,32 @@ fn every_verb_accepts_several_interfaces() {
         .limiter("set all --rate 5")
         .expect_error(1, &["not attached to any interface"]);
     hosts.limiter("keep all,eth0").expect_error(2, &["'all'"]);
+}
+
+/// A write never guesses which of the two is meant.
+#[test]
+fn file_with_a_name_of_an_interface_is_asked_for_by_its_folder() {
+    need_kernel!();
+    let (hosts, files) = (Hosts::new(), Folder::new());
+    let name = "link property add dev eth0 altname wan.toml";
+    ip(&hosts.server.namespace, name);
+    hosts.run("attach eth0 --rate 5/s");
+    let folder = files.path("");
+    let ran = |words: &[&str]| {
+        let mut command = prepared(words);
+        command.current_dir(&folder);
+        let output = on(&hosts.server, || command.output()).unwrap();
+        Outcome::of(words.join(" "), output)
+    };
+    for verb in ["save", "diff"] {
+        let words =
+            format!("write ./wan.toml for the file, as in `limiter config {verb} eth0 ./wan.toml`");
+        ran(&["config", verb, "wan.toml"]).expect_error(2, &["is a name of an interface", &words]);
+    }
+    assert!(!Path::new(&files.path("wan.toml")).exists());
+    let saved = ran(&["config", "save", "./wan.toml"]);
+    saved.expect(0);
+    assert!(saved.stdout.contains("wan.toml, a new file"), "{saved:?}");
+    ran(&["config", "save", "wan.toml", "wan.toml"]).expect(0);
+    ran(&["config", "diff", "eth0", "wan.toml"]).expect(0);
 }

@@ -19,7 +19,7 @@ use limiter_tests::{
     files::Folder,
     foreign::{Foreign, PLAIN},
     hosts::{Hosts, SERVER, on},
-    need, need_kernel, number,
+    need, need_kernel, need_program, number,
     packet::{Ends, Segment},
     random::packets,
     raw::Raw,
@@ -240,7 +240,7 @@ fn learned_limits_from_live_traffic_pass_clients_and_stop_the_flood() {
     }
     let learn = outcome(child);
     learn.expect(0);
-    assert!(learn.stderr.contains("native mode"), "{learn:#?}");
+    assert!(learn.stderr.contains("in generic mode"), "{learn:#?}");
     assert_eq!(xdp(&hosts), None, "{learn:#?}");
     let text = &learn.stdout;
     let output = folder.write("proposed.toml", text);
@@ -286,6 +286,36 @@ fn learned_limits_from_live_traffic_pass_clients_and_stop_the_flood() {
     let passed = number(&flooder["passed_packets"]);
     assert!(passed <= allowed(only, lasted), "{flooder}\n{text}");
     assert_eq!(passed + number(&flooder["dropped_packets"]), 12 * AT_ONCE);
+}
+
+/// In native mode, the kernel takes segmentation offload from the other end.
+#[test]
+fn learn_leaves_the_other_end_of_a_veth_as_it_is() {
+    need_kernel!();
+    need_program!("ethtool");
+    let hosts = Hosts::new();
+    let features = || {
+        let mut ethtool = Command::new("ethtool");
+        ethtool.args(["-k", "eth0"]);
+        let output = on(&hosts.client, || ethtool.output()).unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let before = features();
+    assert!(before.contains("tcp-segmentation-offload: on"), "{before}");
+    let child = start(&hosts, &["--for", "1s"]);
+    started(&hosts);
+    assert_eq!(features(), before);
+    let learn = outcome(child);
+    for words in [
+        "in generic mode (native mode would take segmentation offload from the other end of a veth)",
+        "packets that offload has merged count once",
+    ] {
+        assert!(learn.stderr.contains(words), "'{words}': {learn:#?}");
+    }
+    let child = start(&hosts, &["--for", "1s", "--mode", "native"]);
+    started(&hosts);
+    assert_ne!(features(), before, "this is why");
+    assert!(outcome(child).stderr.contains("in native mode;"));
 }
 
 #[test]

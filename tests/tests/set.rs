@@ -277,6 +277,22 @@ fn default_burst_is_shown_and_follows_the_period() {
     );
     let changed = "6/30s now means up to 6 packets at once, the amount of the period. In earlier builds of limiter, it meant 1";
     assert!(attach.stderr.contains(changed), "{attach:#?}");
+    // Everything about it is in one warning, with the option to type.
+    assert_eq!(attach.stderr.lines().count(), 1, "{attach:#?}");
+    hosts.run("detach eth0");
+    let attach = hosts.limiter("attach eth0 --rate 5/m");
+    assert_eq!(attach.stderr.lines().count(), 1, "{attach:#?}");
+    for words in [
+        "`--new-sources 5k/s`",
+        "5/m now means up to 5 packets at once",
+    ] {
+        assert!(attach.stderr.contains(words), "'{words}': {attach:#?}");
+    }
+    hosts.run("detach eth0");
+    let attach = hosts.limiter("attach eth0 --rate 5/m --new-sources 5k/s --burst 5");
+    assert_eq!(attach.stderr, "", "{attach:#?}");
+    hosts.run("detach eth0");
+    hosts.run("attach eth0 --rate 6/30s");
     let traffic = Traffic::new(&hosts);
     assert_eq!(traffic.passed("192.0.2.7", 8), 6);
     let done = set(&hosts, "--rate 300/m");

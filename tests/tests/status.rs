@@ -3,6 +3,8 @@
 use std::time::{Duration, Instant};
 
 use limiter_tests::{
+    command::ip,
+    files::{Folder, at_driver},
     hosts::Hosts,
     need_kernel, need_program, number,
     screen::Screen,
@@ -101,4 +103,33 @@ fn status_fits_a_terminal_and_shows_rates_there() {
     );
     let dropped = number(&hosts.status()["dropped"]["packets"]);
     assert!(dropped > 0);
+}
+
+/// The pins of an interface that is gone are left. What outlives it is named, and the command that limits again.
+#[test]
+fn interface_that_is_gone_is_said_to_be_gone() {
+    need_kernel!();
+    let (hosts, folder) = (Hosts::new(), Folder::new());
+    let text = at_driver("keep_bans = true\n[[limit]]\nname = \"all\"\nrate = \"10/s\"\n");
+    let file = folder.write("limiter.toml", text);
+    hosts.run(&["attach", "eth0", "--config", &file]);
+    ip(&hosts.client.namespace, "link delete eth0");
+    let again = format!("`limiter attach eth0 --or-reload --config {file}`");
+    let kept = format!(
+        "kept: its history (`limiter history eth0`), its bans by hand, its configuration file {file}"
+    );
+    for line in ["status", "status eth0"] {
+        let gone = hosts.limiter(line);
+        gone.expect(1);
+        for words in ["'eth0' any more: the interface is gone", &kept, &again] {
+            assert!(gone.stderr.contains(words), "'{words}': {gone:#?}");
+        }
+        let all = gone.stdout.clone() + &gone.stderr;
+        assert!(!all.contains("not attached"), "{gone:#?}");
+    }
+    hosts.run("detach eth0");
+    assert_eq!(
+        hosts.run("status"),
+        "limiter is not attached to any interface\n"
+    );
 }

@@ -38,7 +38,10 @@ pub async fn detach_unchanged(name: &str) -> Result<bool> {
 pub async fn clear_ended(name: &str) -> Result<()> {
     let has_ended = async || {
         let opened = Attachment::open(name).await;
-        matches!(opened, Err(Error::TrialOver(..) | Error::TakenOff(_)))
+        matches!(
+            opened,
+            Err(Error::TrialOver(..) | Error::TakenOff(_) | Error::Gone(..))
+        )
     };
     match detach_if(name, has_ended).await {
         Err(Error::NotAttached(_)) => Ok(()),

@@ -20,7 +20,7 @@ use crate::{
     ops::attach,
     program::{Program, Raw, maps, object},
     state::occupant,
-    sys::{Interface, Link, XdpMode, clock, interface, requirements},
+    sys::{Interface, Link, XdpMode, clock, interface, native_mode, requirements},
 };
 
 /// Interval between reads of the ring buffer, which has room for some 100,000 sightings.
@@ -118,6 +118,10 @@ impl<S: Sightings> Watch<S> {
         let mut sample: Array<_, _> = map("SAMPLE")?.try_into()?;
         sample.set(0, Raw(kept.sample()), 0)?;
         let fd = program.fd()?;
+        // Native mode would change the other end of a veth, and make its transfers slower.
+        let is_gentle = mode == Mode::Auto && interface.veth;
+        let mode = if is_gentle { Mode::Generic } else { mode };
+        let why = native_mode::drawback(&interface).filter(|_| is_gentle);
         let (link, mode, fallback) = attach::in_best_mode(&interface, mode, |mode, fallback| {
             let link = Link::create(fd, interface.index, mode);
             Ok(link.map(|link| (link, mode, fallback)))
@@ -125,7 +129,7 @@ impl<S: Sightings> Watch<S> {
         let begun = clock::now()?;
         Ok(Self {
             mode,
-            fallback,
+            fallback: fallback.or(why.map(str::to_owned)),
             link,
             sightings,
             totals,

@@ -1,9 +1,11 @@
 //! One survey of the pins: each folder of this network namespace, and the interface that its link is on. Folders of other
 //! namespaces are in it if their interface has come here, with its program.
 
+use limiter_config::names::direction_of;
+
 use crate::{
     Error, Result,
-    state::{Folder, foreign, pins, pins::Namespace},
+    state::{Current, Folder, foreign, pins, pins::Namespace},
     sys::{Interface, Link, LinkInfo, bpffs, interface, requirements},
 };
 
@@ -115,6 +117,28 @@ impl Survey {
     }
 }
 
+/// The error for the attachment to an interface that is gone. Its record may not be readable any more.
+fn gone(folder: &Folder) -> Error {
+    let name = folder.interface.clone();
+    let linked = folder.linked().ok().flatten();
+    let current =
+        linked.and_then(|(dir, _, info)| Current::find(&dir, info.program_id, &name).ok());
+    let record = current.map(|(_, record, _)| record).unwrap_or_default();
+    let mut kept = format!("its history (`limiter history {name}`)");
+    if record.settings.keep_bans {
+        kept += ", its bans by hand";
+    }
+    let words = match &record.file {
+        Some(file) => {
+            kept += &format!(", its configuration file {}", file.display());
+            format!("--config {}", file.display())
+        }
+        None => "--rate RATE".to_owned(),
+    };
+    let again = format!("limiter attach {name} --or-reload {words}");
+    Error::Gone(name, kept, again)
+}
+
 /// The error for a folder with this content, for a user who names the folder's interface; `None` if all is well.
 pub fn trouble(folder: &Folder, pinned: Result<Pinned>, interfaces: &[Interface]) -> Option<Error> {
     let name = folder.interface.clone();
@@ -126,7 +150,14 @@ pub fn trouble(folder: &Folder, pinned: Result<Pinned>, interfaces: &[Interface]
         _ if !folder.is_of_this_layout() => None,
         Ok(Pinned::On(_, interface)) => Some(Error::Renamed(name, interface.name)),
         Ok(Pinned::Elsewhere(..)) => Some(Error::Moved(name)),
-        Ok(Pinned::Gone(_)) => Some(Error::TakenOff(name)),
+        Ok(Pinned::Gone(_)) => {
+            let (own, _) = direction_of(&name);
+            let is_there = interfaces.iter().any(|interface| interface.name == own);
+            Some(match is_there {
+                true => Error::TakenOff(name),
+                false => gone(folder),
+            })
+        }
         Ok(Pinned::Leftover) => foreign::waiting(folder, interfaces),
         Err(error) => Some(error),
     }

@@ -46,6 +46,13 @@ pub fn wall(then: u64) -> Result<SystemTime> {
     Ok(wall + Duration::from_nanos(ahead) - Duration::from_nanos(ago))
 }
 
+/// The start of the machine, if the wall clock was not set since.
+pub fn booted() -> Result<SystemTime> {
+    let since = clock_gettime(ClockId::CLOCK_BOOTTIME).failed("reading the clock")?;
+    let booted = SystemTime::now().checked_sub(since.into());
+    Ok(booted.unwrap_or(SystemTime::UNIX_EPOCH))
+}
+
 /// A time, RFC 3339.
 pub fn shown(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time).to_string()

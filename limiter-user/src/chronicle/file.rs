@@ -13,6 +13,7 @@ use std::{
 use anyhow::{Context as _, Result, anyhow};
 use nix::fcntl::{Flock, FlockArg};
 
+use super::trials;
 use crate::{
     files::{Folder, Place, name_of},
     observe::{Entry, History},
@@ -135,8 +136,8 @@ fn is_within(entry: &Entry, age: Duration, now: SystemTime) -> bool {
     time.is_ok_and(|time| now.duration_since(time).unwrap_or_default() <= age)
 }
 
-/// The history of an interface: entries that are not older than `age`.
-pub fn read(interface: &str, age: Duration) -> Result<History> {
+/// The history of an interface: entries that are not older than `age`. `on_trial`: a trial runs now.
+pub fn read(interface: &str, age: Duration, on_trial: bool) -> Result<History> {
     let mut history = History {
         interface: interface.to_owned(),
         entries: Vec::new(),
@@ -152,23 +153,26 @@ pub fn read(interface: &str, age: Duration) -> Result<History> {
     };
     let text =
         text.with_context(|| format!("{} cannot be read", folder.path_of(&name).display()))?;
-    let now = SystemTime::now();
+    let mut entries = Vec::new();
     for line in String::from_utf8_lossy(&text)
         .lines()
         .filter(|line| !line.is_empty())
     {
         match entry_of(line) {
-            Some(entry) if is_within(&entry, age, now) => history.entries.push(entry),
-            Some(_) => {}
+            Some(entry) => entries.push(entry),
             None => history.unreadable += 1,
         }
     }
+    let now = SystemTime::now();
+    let entries = trials::with_ends(entries, now, on_trial);
+    let young = entries.into_iter();
+    history.entries = young.filter(|entry| is_within(entry, age, now)).collect();
     Ok(history)
 }
 
 /// Returns true if the last event about a flood is this one, and not older than a minute: another process has written it.
 pub fn has_just(interface: &str, event: &str) -> bool {
-    let recent = read(interface, Duration::from_secs(60));
+    let recent = read(interface, Duration::from_secs(60), false);
     let recent = recent.map(|history| history.entries).unwrap_or_default();
     let mut floods = recent
         .iter()
@@ -191,6 +195,7 @@ mod tests {
             uid: 1_000,
             command: "set".to_owned(),
             details: vec![detail.to_owned()],
+            trial_until: None,
         }
     }
 

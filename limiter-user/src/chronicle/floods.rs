@@ -73,7 +73,7 @@ impl Floods {
             };
             if !has_just(&interface, event) {
                 // The helper has no one to tell; the journal has the entry.
-                let _ = add(&interface, event, self.command, &[detail]);
+                let _ = add(&interface, event, self.command, &[detail], None);
             }
         }
     }

@@ -76,6 +76,7 @@ mod tests {
             uid: 0,
             command: "ban".to_owned(),
             details: vec!["x\u{1b}[2J".to_owned(), "é".repeat(3_000)],
+            trial_until: None,
         };
         let message = message("eth0", &entry);
         assert!(message.chars().count() <= LONGEST && message.contains("eth0: ban by a"));

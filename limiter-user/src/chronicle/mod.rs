@@ -5,6 +5,7 @@
 mod file;
 mod floods;
 mod journal;
+mod trials;
 
 use std::{env, time::SystemTime};
 
@@ -16,6 +17,7 @@ use crate::observe::Entry;
 
 pub use file::read;
 pub use floods::Floods;
+pub use trials::END;
 
 /// The most details of an entry, and the most characters of one.
 const DETAILS: usize = 20;
@@ -23,9 +25,18 @@ const LONGEST: usize = 200;
 /// The most characters of a user's name.
 const NAME: usize = 32;
 
-/// Writes an entry about `interface`. Returns the reason if it is not in the history.
-pub fn add(interface: &str, event: &str, command: &str, details: &[String]) -> Option<String> {
-    let entry = entry(event, command, details);
+/// Writes an entry about `interface`. `trial_until`: the end of the trial that runs now. Returns the reason if it is not in the history.
+pub fn add(
+    interface: &str,
+    event: &str,
+    command: &str,
+    details: &[String],
+    trial_until: Option<&str>,
+) -> Option<String> {
+    let entry = Entry {
+        trial_until: trial_until.map(str::to_owned),
+        ..entry(event, command, details)
+    };
     journal::tell(interface, &entry);
     // Without root's rights, there is only the journal.
     if !geteuid().is_root() && env::var_os("STATE_DIRECTORY").is_none() {
@@ -54,6 +65,7 @@ fn entry(event: &str, command: &str, details: &[String]) -> Entry {
         uid,
         command: command.to_owned(),
         details: kept,
+        trial_until: None,
     }
 }
 

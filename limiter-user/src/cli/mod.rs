@@ -83,8 +83,8 @@ mod shared {
     pub use by_exporter::by_exporter;
     pub use captured::note_capture;
     pub use file::{
-        as_json, read_for, refuse_warnings, warn_of_changed_meaning, warn_of_full_tables,
-        warn_of_ineffective, warn_of_slow_tcp,
+        as_json, read_for, refuse_warnings, warn_of_attached, warn_of_changed_meaning,
+        warn_of_full_tables, warn_of_ineffective, warn_of_slow_tcp,
     };
     pub use gathered::ForPrograms;
     pub use interfaces::{On, OnOne, each, is_all, named, unique};
@@ -95,7 +95,7 @@ mod shared {
         Extent, Usage, about, answer, document, note, outcome, print, terminal_width, usage, write,
     };
     pub use progress::Progress;
-    pub use recording::{keep_last, record};
+    pub use recording::{keep_last, record, record_until};
     pub use ssh::{OwnSession, allow_first, own_session, warn_of_ban, warn_of_change};
     pub use values::{
         DAY, MINUTE, SECOND, YEAR, address, count, duration, file_size, interface, is_interface,

@@ -1,6 +1,6 @@
 //! Delivers events: to a program, or to a URL.
 
-use std::{env, path::PathBuf, process::Stdio, time::Duration};
+use std::{env, io::Read as _, path::PathBuf, process::Stdio, time::Duration};
 
 use anyhow::{Context, ensure};
 use nix::{
@@ -29,6 +29,25 @@ pub enum Hook {
     Exec(PathBuf),
     /// A URL, which gets each event as the body of a POST.
     Webhook(Uri),
+}
+
+/// The most characters of an answer that are told.
+const ANSWER: usize = 200;
+
+impl Hook {
+    /// The receiver in words. A path of a URL may be a secret.
+    pub fn receiver(&self) -> String {
+        match self {
+            Self::Exec(path) => path.display().to_string(),
+            Self::Webhook(url) => url.host().unwrap_or("the URL").to_owned(),
+        }
+    }
+}
+
+/// Delivers an event by one attempt. Returns the answer in words.
+pub async fn once(hook: &Hook, format: Format, event: &Event) -> anyhow::Result<String> {
+    let agent = limiter_feed::http::agent(TIMEOUT, 0, false);
+    call(hook, &agent, format.body(event)?).await
 }
 
 /// Delivers events in their order, one after the other.
@@ -61,7 +80,8 @@ fn wait(attempts: u32) -> Duration {
     Duration::from_secs(1 << (attempts - 1).min(6))
 }
 
-async fn call(hook: &Hook, agent: &Agent, body: Body) -> anyhow::Result<()> {
+/// Returns the answer in words.
+async fn call(hook: &Hook, agent: &Agent, body: Body) -> anyhow::Result<String> {
     match hook {
         Hook::Exec(path) => {
             // In a process group of its own: a timeout ends its children too.
@@ -84,19 +104,35 @@ async fn call(hook: &Hook, agent: &Agent, body: Body) -> anyhow::Result<()> {
             }
             let status = ended??;
             ensure!(status.success(), "{status}");
+            Ok(format!("the program ended with {status}"))
         }
         Hook::Webhook(url) => {
-            let mut request = agent.post(url).content_type(body.content_type);
+            // The text of an error says more than its number.
+            let request = agent.post(url).config().http_status_as_error(false);
+            let mut request = request.build().content_type(body.content_type);
             for (name, value) in &body.headers {
                 request = request.header(*name, value);
             }
-            let answer = task::spawn_blocking(move || request.send(body.text)).await?;
-            let status = answer?.status();
+            let answer = task::spawn_blocking(move || {
+                let mut answer = request.send(body.text)?;
+                // A long one is cut: 4 bytes are a character at most.
+                let mut text = vec![];
+                let mut reader = answer.body_mut().as_reader().take(4 * ANSWER as u64);
+                let _ = reader.read_to_end(&mut text);
+                anyhow::Ok((answer.status(), text))
+            });
+            let (status, text) = answer.await??;
+            let text = String::from_utf8_lossy(&text);
+            let text: String = text.trim().chars().take(ANSWER).collect();
+            let text = match text.is_empty() {
+                true => text,
+                false => format!(", \"{text}\""),
+            };
             // A redirect would lose the body.
-            ensure!(status.is_success(), "http status: {status}");
+            ensure!(status.is_success(), "http status: {status}{text}");
+            Ok(format!("http status: {status}{text}"))
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,10 +1,13 @@
 //! An event as programs and people read it.
 
+use std::time::SystemTime;
+
+use limiter_kernel::sys::clock;
 use serde::Serialize;
 
 use super::course::Course;
 use crate::{
-    observe::Interface,
+    observe::{Interface, own_name},
     show::units::{counted, whole, whole_packets},
 };
 
@@ -15,7 +18,7 @@ pub const SOURCES: usize = 5;
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Event {
-    /// `flood`, `table-full` or `detached`.
+    /// `flood`, `table-full` or `detached`; `test` of `notify --test`.
     pub event: String,
     /// `begin` or `end`.
     pub state: &'static str,
@@ -49,6 +52,33 @@ pub struct Event {
     pub table_percent: Option<u64>,
     /// The interface as in `status --json`; null if limiter is not attached.
     pub status: Option<Interface>,
+}
+
+impl Event {
+    /// The event of `notify --test`. Programs that act on a flood leave it alone, because it has a name of its own.
+    pub fn test(interface: &str) -> Self {
+        let host = own_name();
+        let subject = format!("{host}: {interface}: test of limiter notify");
+        Self {
+            event: "test".to_owned(),
+            state: "begin",
+            interface: interface.to_owned(),
+            time: clock::shown(SystemTime::now()),
+            text: format!("{subject}: nothing has happened; next: `limiter status`"),
+            subject,
+            host,
+            next: "limiter status".to_owned(),
+            drops_per_second: None,
+            reason: None,
+            limit: None,
+            sources: Vec::new(),
+            duration_seconds: 0.0,
+            dropped_packets: 0,
+            peak_drops_per_second: 0.0,
+            table_percent: None,
+            status: None,
+        }
+    }
 }
 
 /// A source of a flood.

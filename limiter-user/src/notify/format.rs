@@ -1,6 +1,6 @@
 //! Bodies of events for chats, pushes and mails.
 
-use std::time::SystemTime;
+use std::{fmt, time::SystemTime};
 
 use clap::ValueEnum;
 use serde_json::json;
@@ -37,6 +37,17 @@ pub struct Body {
     pub content_type: &'static str,
     /// Names and values of headers.
     pub headers: Vec<(&'static str, String)>,
+}
+
+impl fmt::Display for Body {
+    /// Headers and text of a request, as `notify --test` prints them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "Content-Type: {}", self.content_type)?;
+        for (name, value) in &self.headers {
+            writeln!(f, "{name}: {value}")?;
+        }
+        f.write_str(self.text.trim_end())
+    }
 }
 
 impl Format {

@@ -20,10 +20,10 @@ pub struct History {
 pub struct Entry {
     /// Time, RFC 3339.
     pub time: String,
-    /// `attach`, `change`, `trial`, `keep`, `revert`, `detach`, `ban`, `unban`, `reset`, `save`, `fall-back` (of a start), `flood-begin` or
-    /// `flood-end`.
+    /// `attach`, `change`, `trial`, `trial-end` (of a trial that nobody kept), `keep`, `revert`, `detach`, `ban`, `unban`, `reset`,
+    /// `save`, `fall-back` (of a start), `flood-begin` or `flood-end`.
     pub event: String,
-    /// Name of the user: the one that called `sudo`, or that of the process.
+    /// Name of the user: the one that called `sudo`, or that of the process. Of `trial-end`: the one that began the trial.
     pub user: String,
     /// Number of that user.
     pub uid: u32,
@@ -31,4 +31,7 @@ pub struct Entry {
     pub command: String,
     /// The changes, as the command prints them, with the values before and after.
     pub details: Vec<String>,
+    /// The end of the trial that runs after the event, RFC 3339; absent if none runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial_until: Option<String>,
 }

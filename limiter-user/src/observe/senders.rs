@@ -257,6 +257,27 @@ impl Tally {
         (self.one_in != before).then_some(self.one_in)
     }
 
+    /// The networks that say more than the sources: the share of all packets that the `most` largest ones sent, and that of
+    /// as many sources. `None` if the sources say nearly as much, or are not asked for.
+    pub fn networks(&self, most: usize) -> Option<[f64; 2]> {
+        if !self.fields.contains(&Field::Source) || self.fields.contains(&Field::Network) {
+            return None;
+        }
+        let mut networks: HashMap<IpNet, f64> = HashMap::new();
+        for (group, sum) in &self.groups {
+            *networks.entry(network_of(group.source?)).or_default() += sum.packets;
+        }
+        let share = |packets: Vec<f64>| {
+            let mut packets = packets;
+            packets.sort_by(|left, right| right.total_cmp(left));
+            let largest: f64 = packets.iter().take(most).sum();
+            largest / self.total.packets.max(f64::MIN_POSITIVE)
+        };
+        let sources = share(self.groups.values().map(|sum| sum.packets).collect());
+        let networks = share(networks.into_values().collect());
+        (sources < 0.5 && networks > 1.5 * sources + 0.1).then_some([networks, sources])
+    }
+
     /// The result after so many seconds: at most `most` groups, and the sum of the others.
     pub fn senders(&self, interface: &str, seconds: f64, most: usize) -> Senders {
         let mut groups: Vec<_> = self.groups.iter().collect();
@@ -366,5 +387,31 @@ mod tests {
         assert_eq!(tally.groups.len(), GROUPS_MAX);
         let senders = tally.senders("eth0", 1.0, usize::MAX);
         assert_eq!(senders.others.packets_per_second, 10.0);
+    }
+
+    /// 200 sources each in 3 networks of IPv6, as of hosts that change their address.
+    #[test]
+    fn networks_are_pointed_to_when_they_say_more() {
+        let mut many = tally(&[Field::Source, Field::Port]);
+        for number in 0..600 {
+            let source = format!("2001:db8:0:{}::{number:x}", number % 3);
+            many.add(&event(&source, "drop"), 1.0);
+        }
+        many.end_window(0);
+        let [networks, sources] = many.networks(20).unwrap();
+        assert_eq!(networks, 1.0);
+        assert!((sources - 20.0 / 600.0).abs() < 1e-9, "{sources}");
+        assert_eq!(many.networks(600), None, "all sources are in the table");
+        let mut few = tally(&[Field::Source]);
+        for number in 0..600 {
+            let source = format!("2001:db8:0:{number:x}::1");
+            few.add(&event(&source, "drop"), 1.0);
+        }
+        few.end_window(0);
+        assert_eq!(few.networks(20), None, "a network each");
+        let mut by_port = tally(&[Field::Port]);
+        by_port.add(&event("192.0.2.1", "drop"), 1.0);
+        by_port.end_window(0);
+        assert_eq!(by_port.networks(20), None);
     }
 }

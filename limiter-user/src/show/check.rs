@@ -59,7 +59,7 @@ pub fn check(check: &Check) -> String {
             limit.refused.map(|refused| {
                 let [ago, left] = [refused.seconds_ago, refused.seconds_left].map(seconds);
                 format!(
-                    "refused as a new source {ago} ago: it has a second chance for another {left}"
+                    "refused as a new source {ago} ago: a packet of the next {left} may be let in"
                 )
             }),
             (limit.tracked)

@@ -2,7 +2,10 @@
 
 use limiter_config::escape;
 
-use crate::observe::{Entry, History};
+use crate::{
+    chronicle::END,
+    observe::{Entry, History},
+};
 
 /// The events, each with its details below, and where there are none, a line that says so.
 pub fn lines(history: &History, asked: &str) -> String {
@@ -25,7 +28,10 @@ fn event(interface: &str, entry: &Entry) -> String {
     } = entry;
     // None of these texts makes a line of its own.
     let [event, user, command] = [event, user, command].map(|text| escape(text, |_| false));
-    let head = format!("{time}  {interface}: {event} by {user} (limiter {command})\n");
+    let head = match &*event {
+        END => format!("{time}  {interface}: {event} by itself (limiter {command} by {user})\n"),
+        _ => format!("{time}  {interface}: {event} by {user} (limiter {command})\n"),
+    };
     let details = details.iter();
     head + &details
         .map(|detail| format!("    {}\n", escape(detail, |_| false)))

@@ -1,6 +1,6 @@
 //! A table with a line for each limit, and below it the match and the options.
 
-use limiter_config::Settings;
+use limiter_config::{Burst, Settings};
 
 use crate::{
     observe::{Limit, Rates},
@@ -54,7 +54,8 @@ pub fn add(page: &mut Page, limits: &[Limit]) {
         Row {
             name: limit.name.clone(),
             rate: limit.rate_in_force(),
-            burst: limit.burst.clone(),
+            burst: (limit.burst.parse::<Burst>())
+                .map_or_else(|_| limit.burst.clone(), |burst| burst.for_people()),
             key: limit.key.clone(),
             figures: shown.collect(),
             warning: (limit.never_admits.as_ref())
@@ -74,7 +75,7 @@ pub fn add_configured(page: &mut Page, settings: &Settings, frame_max: u64) {
         // The file was checked.
         burst: limit
             .burst(frame_max)
-            .map_or_else(|_| String::new(), |burst| burst.to_string()),
+            .map_or_else(|_| String::new(), |burst| burst.for_people()),
         key: limit.key.to_string(),
         figures: Vec::new(),
         warning: None,

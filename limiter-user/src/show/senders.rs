@@ -63,7 +63,7 @@ fn packets(rate: f64) -> String {
 }
 
 /// A share in per cent. Only all and none are rounded to those.
-fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     let number = (share * 100.0).round().clamp(0.0, 100.0);
     match number {
         0.0 if share > 0.0 => "<1 %".to_owned(),

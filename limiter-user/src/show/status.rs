@@ -145,11 +145,13 @@ fn traffic(page: &mut Page, interface: &Interface) {
         &format!("{tracked}{entries} of {capacity}, {memory} of kernel memory"),
     );
     if sources.came_again > 0 {
-        let admitted = grouped(sources.second_chances);
         let packets = counted(sources.came_again, "packet");
+        let admitted = grouped(sources.second_chances);
         page.line(
-            "second chance",
-            &format!("{admitted} of {packets} that came again"),
+            "retries",
+            &format!(
+                "{packets} of new sources that had been refused and sent again; {admitted} of these sources were let in"
+            ),
         );
     }
     if sources.proven > 0 {

@@ -426,6 +426,33 @@ fn end_of_either_process_ends_the_other_and_keeps_the_limits() {
 }
 
 #[test]
+fn test_event_shows_what_was_sent_and_the_answer() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let program = Program::keeping();
+    let sent = hosts.limiter(&["notify", "eth0", "--test", "--exec", program.path()]);
+    sent.expect(0);
+    let events = program.events();
+    assert_eq!(told(&events), all(&[("test", "begin")]));
+    assert_eq!(events[0]["interface"], "eth0");
+    for words in [
+        &format!("sent to {}:\n{{\"event\":\"test\",", program.path()),
+        "taken: the program ended with exit status: 0",
+    ] {
+        assert!(sent.stdout.contains(words), "'{words}': {sent:#?}");
+    }
+    let refusing = Program::new("#!/bin/sh\ncat >/dev/null\nexit 3\n");
+    let refused = hosts.limiter(&["notify", "--test", "--exec", refusing.path()]);
+    refused.expect(1);
+    let why = "did not take it: exit status: 3";
+    assert!(refused.stderr.contains(why), "{refused:#?}");
+    assert!(refused.stdout.contains("sent to"), "{refused:#?}");
+    if schema::has_validator("notify") {
+        assert_eq!(schema::faults("notify", &events[0]), "");
+    }
+}
+
+#[test]
 fn wrong_command_lines_name_the_mistake() {
     need_kernel!();
     let hosts = Hosts::new();

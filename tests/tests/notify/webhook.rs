@@ -230,3 +230,34 @@ fn webhook_with_tls_needs_a_certificate_that_the_host_trusts() {
     thread::sleep(Duration::from_secs(2));
     assert!(!trusting.notes().contains("failed"), "{}", trusting.notes());
 }
+
+#[test]
+fn test_event_tells_what_the_server_answered() {
+    const REFUSED: &str =
+        "HTTP/1.1 404 Not Found\r\nContent-Length: 10\r\nConnection: close\r\n\r\nno_service";
+    need_kernel!();
+    let hosts = Hosts::new();
+    let server = Server::start(&hosts, &[DONE, REFUSED]);
+    let url = format!("http://{}/hook?secret", server.address);
+    let line = ["notify", "--test", "--format", "ntfy", "--webhook", &url];
+    let taken = hosts.limiter(&line);
+    taken.expect(0);
+    for words in [
+        "sent to 127.0.0.1:\nContent-Type: text/plain; charset=utf-8\nTitle: ",
+        ": all: test of limiter notify: nothing has happened",
+        "taken: http status: 204 No Content",
+    ] {
+        assert!(taken.stdout.contains(words), "'{words}': {taken:#?}");
+    }
+    assert!(!taken.stdout.contains("secret"), "{taken:#?}");
+    let refused = hosts.limiter(&line);
+    let words = "127.0.0.1 did not take it: http status: 404 Not Found, \"no_service\"";
+    refused.expect(1);
+    assert!(refused.stderr.contains(words), "{refused:#?}");
+    let requests = server.requests.lock().unwrap();
+    assert_eq!(requests.len(), 2, "one attempt each");
+    assert!(
+        requests[0].1.contains("all: test of limiter notify"),
+        "{requests:?}"
+    );
+}

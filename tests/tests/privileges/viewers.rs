@@ -2,13 +2,15 @@
 
 use std::{
     fs::{self, Permissions},
-    io::{Read, Write},
+    io::{ErrorKind, Read, Write},
     os::unix::{
         fs::{MetadataExt, PermissionsExt},
         net::{UnixListener, UnixStream},
     },
     path::Path,
     process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
 use limiter_tests::{
@@ -268,6 +270,41 @@ fn only_the_fixed_requests_are_answered_and_slow_readers_stop_nobody() {
         assert_eq!(right.count(), 16);
         drop(exporter);
         hosts.run("detach eth0");
+    });
+}
+
+/// Silent clients have two seconds. Here is one that ends before, because others came after it.
+#[test]
+fn one_more_connection_than_the_bound_closes_the_oldest() {
+    const BOUND: usize = 16;
+    need_kernel!();
+    let hosts = Hosts::new();
+    on(&hosts.server, || {
+        own_run();
+        let exporter = export(&hosts);
+        let is_open = |mut stream: &UnixStream| {
+            let read = stream.read(&mut [0]);
+            read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+        };
+        // On a busy machine, the two seconds may be over.
+        let round = || {
+            let begun = Instant::now();
+            let silent: Vec<_> = (0..BOUND + 4).map(|_| connect()).collect();
+            for stream in &silent {
+                stream.set_nonblocking(true).unwrap();
+            }
+            let are_open = || silent.iter().map(is_open).collect::<Vec<_>>();
+            let wanted = [[false; 4].as_slice(), &[true; BOUND]].concat();
+            while begun.elapsed() < Duration::from_millis(1_500) {
+                if are_open() == wanted {
+                    return true;
+                }
+                thread::sleep(Duration::from_millis(20));
+            }
+            false
+        };
+        assert!((0..9).any(|_| round()));
+        assert_eq!(exporter.ask("GET", "/healthz").status, 200);
     });
 }
 

@@ -29,6 +29,7 @@ use tokio::time::sleep;
 
 use super::{
     fall_back::instead,
+    keep::record_end,
     reload::{allow_in, put_in_force},
     together::{Effect, in_order, undo},
 };
@@ -40,8 +41,7 @@ use crate::{
         input::shown as shown_path,
         interface, is_interface, keep_last, note, outcome,
         output::{attached as report_attached, note_error},
-        read_for, record, settings, ssh, terminal_width, unique, warn_of_changed_meaning,
-        warn_of_full_tables, warn_of_slow_tcp,
+        read_for, record, record_until, settings, ssh, terminal_width, unique, warn_of_attached,
     },
     kept,
     observe::collect,
@@ -112,7 +112,7 @@ pub async fn run(arguments: Attach) -> anyhow::Result<()> {
     for (interface, wanted) in instead(&arguments.interfaces, path, why).await? {
         put_on(&interface, &wanted, &arguments).await?;
         record(&interface, "fall-back", &[path.display().to_string()]);
-        show_attached(&interface, &wanted).await;
+        show_attached(&interface, &wanted, false).await;
     }
     Ok(())
 }
@@ -180,21 +180,25 @@ async fn apply(arguments: &Attach) -> anyhow::Result<()> {
         note(mixed);
     }
     for (interface, _) in attached {
-        show_attached(interface, &wanted).await;
+        let is_typed = arguments.limiting.flags.rate.is_some();
+        show_attached(interface, &wanted, is_typed).await;
     }
     Ok(())
 }
 
 /// Prints the state of a new attachment, and keeps what later commands ask for.
-async fn show_attached(interface: &str, wanted: &Wanted) {
-    record_attach(interface, wanted);
+async fn show_attached(interface: &str, wanted: &Wanted, is_typed: bool) {
+    let attachment = Attachment::open(interface).await.ok();
+    let trial = attachment.as_ref().and_then(Attachment::try_until);
+    record_attach(interface, wanted, trial);
     if wanted.trial.is_none()
         && wanted.instead.is_none()
-        && let Ok(attachment) = Attachment::open(interface).await
+        && let Some(attachment) = &attachment
     {
         keep_last(interface, &attachment.record, &wanted.settings);
     }
-    match shown(interface).await {
+    drop(attachment);
+    match shown(interface, is_typed).await {
         Ok(()) => {}
         // The attach has succeeded, so this is no error.
         Err(error) => note(&format!(
@@ -203,8 +207,8 @@ async fn show_attached(interface: &str, wanted: &Wanted) {
     }
 }
 
-/// Writes an entry for the history.
-fn record_attach(interface: &str, wanted: &Wanted) {
+/// Writes an entry for the history. `until`: the end of a trial.
+fn record_attach(interface: &str, wanted: &Wanted, until: Option<&str>) {
     let mut details: Vec<_> = wanted
         .file
         .iter()
@@ -217,15 +221,14 @@ fn record_attach(interface: &str, wanted: &Wanted) {
         &wanted.settings,
         USUAL_FRAME,
     ));
-    record(interface, "attach", &details);
+    record_until(interface, "attach", &details, until);
 }
 
-/// Prints an attachment that was made.
-async fn shown(interface: &str) -> Result<(), Error> {
+/// Prints an attachment that was made. `is_typed`: its limit was typed as options.
+async fn shown(interface: &str, is_typed: bool) -> Result<(), Error> {
     let attachment = Attachment::open(interface).await?;
     let settings = &attachment.record.settings;
-    warn_of_full_tables(interface, settings, attachment.record.frame_max);
-    warn_of_slow_tcp(interface, settings, settings.limits.iter());
+    warn_of_attached(interface, settings, attachment.record.frame_max, is_typed);
     let unanswered = attachment.unanswered();
     if let Some(finding) = proof(settings, requirements::has_syn_cookies(), None, &unanswered)
         && let Some(advice) = finding.advice
@@ -306,9 +309,10 @@ async fn put_on(interface: &str, wanted: &Wanted, arguments: &Attach) -> anyhow:
                 let wanted = &within_table(interface, wanted, &attachment, arguments);
                 let before = Wanted::own(&attachment.record, &attachment.own_settings()?);
                 put_in_force(interface, wanted.clone(), Lasts::ForGood, advice).await?;
-                trial::end(interface, false).await.inspect_err(|_| {
+                let ended = trial::end(interface, false).await.inspect_err(|_| {
                     note(&format!("{interface}: the new settings are in force"));
                 })?;
+                record_end(interface, ended).await;
                 return Ok(match on_trial {
                     true => Effect::Final,
                     false if before.settings == wanted.settings => Effect::Unchanged,
@@ -325,7 +329,7 @@ async fn put_on(interface: &str, wanted: &Wanted, arguments: &Attach) -> anyhow:
                 let replaced = replace(interface, &wanted).await;
                 if let Some(layout) = replaced.map_err(about(interface))? {
                     kept.iter().for_each(|text| note(text));
-                    record_attach(interface, &wanted);
+                    record_attach(interface, &wanted, None);
                     let text = format!(
                         "replaced another version of limiter (layout {layout}) without a gap; all buckets start full, all counters at 0"
                     );
@@ -435,7 +439,6 @@ async fn wanted(arguments: &Attach) -> anyhow::Result<(Vec<String>, Wanted)> {
             keep_bans: arguments.keep_bans,
             ..settings(flags, direction, arguments.mode.unwrap_or_default(), fleet)?
         };
-        warn_of_changed_meaning(&interfaces.join(", "), &settings);
         let wanted = Wanted {
             settings,
             ..Wanted::default()

@@ -10,7 +10,7 @@ use limiter_kernel::Attachment;
 
 use crate::{
     ask,
-    cli::shared::{Extent, note, outcome, record},
+    cli::shared::{Extent, note, outcome, record_until},
 };
 
 impl Edit {
@@ -71,7 +71,8 @@ impl Edit {
             }
             _ => format!("{name}: {changed} {done}, on all hosts of fleet '{fleet}'"),
         };
-        let in_force = Attachment::open(&interface).await?.settings()?;
+        let attachment = Attachment::open(&interface).await?;
+        let in_force = attachment.settings()?;
         let stays = || {
             let stay = first_of(prefixes.intersection(&own))?;
             Some(format!(
@@ -88,7 +89,8 @@ impl Edit {
             _ => self.denied_too(&in_force),
         };
         if changed > 0 {
-            record(&interface, "change", std::slice::from_ref(&text));
+            let trial = attachment.try_until();
+            record_until(&interface, "change", std::slice::from_ref(&text), trial);
         }
         outcome(&interface, extent, &text);
         let notes = not_there.filter(|_| changed > 0).into_iter().chain(notes);

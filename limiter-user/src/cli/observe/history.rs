@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use limiter_kernel::Attachment;
 
 use crate::{
     chronicle,
@@ -30,7 +31,9 @@ pub async fn run(arguments: History) -> anyhow::Result<()> {
     arguments.programs.answer();
     let asked = humantime::format_duration(arguments.last).to_string();
     let show = async |interface: &str| {
-        let history = chronicle::read(interface, arguments.last)?;
+        let attachment = Attachment::open(interface).await;
+        let on_trial = attachment.is_ok_and(|attachment| attachment.try_until().is_some());
+        let history = chronicle::read(interface, arguments.last, on_trial)?;
         if history.unreadable > 0 {
             let lines = counted(history.unreadable as u64, "line");
             note(&format!(

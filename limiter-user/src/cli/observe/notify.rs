@@ -7,11 +7,14 @@ use tokio::{sync::mpsc, time};
 use ureq::http::Uri;
 
 use crate::{
-    cli::shared::{DAY, SECOND, count, duration, interface, interruption, is_all, note},
+    cli::shared::{
+        DAY, SECOND, count, duration, interface, interruption, is_all, note, output::report,
+    },
     export::Collection,
     helper::{self, Question},
     notify::{
-        deliver::{Hook, deliver},
+        deliver::{Hook, deliver, once},
+        event::Event,
         format::Format,
         watch::{Rules, Watch},
     },
@@ -52,6 +55,9 @@ pub struct Notify {
     /// Time after the end of an event in which the same event does not begin again
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration(0..=DAY, "5m"))]
     pause: Duration,
+    /// Send one event `test`, print it with the answer, and end: with status 1 if it was not taken
+    #[arg(long)]
+    test: bool,
 }
 
 fn program(text: &str) -> Result<PathBuf, &'static str> {
@@ -78,6 +84,12 @@ pub async fn run(mut options: Notify) -> anyhow::Result<()> {
         options.interfaces.clear();
     }
     let hook = hook(options.exec, options.webhook)?;
+    if options.test {
+        let interface = options.interfaces.first();
+        let event = Event::test(interface.map_or("all", String::as_str));
+        give_up_privileges(&hook)?;
+        return test(&hook, options.format, &event).await;
+    }
     let rules = Rules {
         interfaces: options.interfaces,
         on: options.on,
@@ -96,17 +108,7 @@ pub async fn run(mut options: Notify) -> anyhow::Result<()> {
     // Attachments that cannot be read are reported now, not when they are missed.
     let reading = collection.latest().await.map_err(anyhow::Error::msg)?;
     reading.snapshot.notes().for_each(|text| note(text));
-    if let Hook::Exec(path) = &hook {
-        let cannot = |error: io::Error| {
-            let (path, user) = (path.display(), getuid());
-            anyhow!("user {user} cannot run {path} ({error}): `namei -l {path}` shows the rights")
-        };
-        let file = path.metadata().map_err(cannot)?;
-        sandbox::renounce([file.uid(), file.gid()])?;
-        access(path, AccessFlags::X_OK).map_err(|error| cannot(error.into()))?;
-    } else {
-        sandbox::renounce([0, 0])?;
-    }
+    give_up_privileges(&hook)?;
     // If more events wait for delivery, readings wait too.
     let (sender, events) = mpsc::channel(1_000);
     let watching = async {
@@ -126,4 +128,33 @@ pub async fn run(mut options: Notify) -> anyhow::Result<()> {
         end = deliver(&hook, options.format, events, note) => end,
         never = watching => never,
     }
+}
+
+/// Becomes the user of the program, or one that owns nothing.
+fn give_up_privileges(hook: &Hook) -> anyhow::Result<()> {
+    let Hook::Exec(path) = hook else {
+        return sandbox::renounce([0, 0]);
+    };
+    let cannot = |error: io::Error| {
+        let (path, user) = (path.display(), getuid());
+        anyhow!("user {user} cannot run {path} ({error}): `namei -l {path}` shows the rights")
+    };
+    let file = path.metadata().map_err(cannot)?;
+    sandbox::renounce([file.uid(), file.gid()])?;
+    access(path, AccessFlags::X_OK).map_err(|error| cannot(error.into()))
+}
+
+/// Delivers an event once, and prints it with the answer.
+async fn test(hook: &Hook, format: Format, event: &Event) -> anyhow::Result<()> {
+    let receiver = hook.receiver();
+    let body = format.body(event)?;
+    let sent = match hook {
+        Hook::Exec(_) => body.text.trim_end().to_owned(),
+        Hook::Webhook(_) => body.to_string(),
+    };
+    report(&format!("sent to {receiver}:\n{sent}\n"));
+    let answer = once(hook, format, event).await;
+    let answer = answer.map_err(|error| anyhow!("{receiver} did not take it: {error}"))?;
+    report(&format!("taken: {answer}\n"));
+    Ok(())
 }

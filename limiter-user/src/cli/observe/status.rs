@@ -95,12 +95,23 @@ pub async fn run(arguments: Status) -> anyhow::Result<()> {
     for error in &errors {
         note(&error.to_string());
     }
-    let text = || show::status::status(&status, terminal_width());
-    document(arguments.programs.json, &status, text)?;
     // After a trial with nothing before it, an interface has nothing to show.
     let is_failure =
         |error: &&Error| !(arguments.is_of_all() && matches!(error, Error::TrialOver(..)));
-    match errors.iter().filter(is_failure).count() {
+    let failures = errors.iter().filter(is_failure).count();
+    shown(arguments.programs.json, &status, failures)
+}
+
+/// Prints the state, and fails if attachments are missing in it. Notes have told why.
+fn shown(json: bool, status: &observe::Status, failures: usize) -> anyhow::Result<()> {
+    let is_nothing = status.interfaces.is_empty() && failures > 0;
+    let text = || match is_nothing {
+        // "Not attached" would contradict the notes.
+        true => String::new(),
+        false => show::status::status(status, terminal_width()),
+    };
+    document(json, status, text)?;
+    match failures {
         0 => Ok(()),
         count => Err(not_shown(count)),
     }
@@ -132,13 +143,7 @@ async fn by_socket(arguments: &Status, viewer: &Viewer) -> anyhow::Result<()> {
         // After a trial with nothing before it, an interface has nothing to show.
         snapshot.trials_over.iter().for_each(|text| note(text));
     }
-    let status = snapshot.status;
-    let text = || show::status::status(&status, terminal_width());
-    document(arguments.programs.json, &status, text)?;
-    match errors.len() {
-        0 => Ok(()),
-        count => Err(not_shown(count)),
-    }
+    shown(arguments.programs.json, &snapshot.status, errors.len())
 }
 
 fn not_shown(count: usize) -> anyhow::Error {

@@ -5,7 +5,7 @@ use std::{
 
 use clap::Args;
 use limiter_config::{Direction, Mode};
-use limiter_kernel::{ops::learn::INTERVAL, program::object::new_seed};
+use limiter_kernel::{ops::learn::INTERVAL, probe, program::object::new_seed, sys::XdpMode};
 
 use crate::{
     cli::shared::{
@@ -98,13 +98,19 @@ fn from_capture(path: &Path) -> anyhow::Result<Watched> {
 async fn watch(name: &str, mode: Mode, duration: Duration) -> anyhow::Result<Watched> {
     let stop = interruption()?;
     let mut watch = watch::start(name, mode).await.map_err(about(name))?;
-    let why = (watch.fallback.as_ref()).map(|why| format!(", NOT native: {why}"));
+    let why = (watch.fallback.as_ref()).map(|why| format!(" ({why})"));
     let why = why.unwrap_or_default();
     note(&format!(
-        "{name}: watching in {} mode{why} for {}; nothing is limited, and Ctrl-C ends it early",
+        "{name}: watching for {} in {} mode{why}; nothing is limited, and Ctrl-C ends it early",
+        humantime::format_duration(duration),
         watch.mode.name(),
-        humantime::format_duration(duration)
     ));
+    let merges = watch.interface.veth || probe::gro(name) != Some(false);
+    if watch.mode == XdpMode::Generic && merges {
+        note(&format!(
+            "{name}: packets that offload has merged count once here: a source that sends many of them, as QUIC does, may get a lower rate than it needs"
+        ));
+    }
     let began = Instant::now();
     let progress = Progress::of_time(duration.as_secs());
     let mut interval = tokio::time::interval(INTERVAL);

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use limiter_config::{
     Limit, Mode, Settings, file, file::File, ineffective::USUAL_FRAME, reader::Mistake,
-    table_warning::ADVICE,
 };
 use limiter_kernel::{
     ops::set::Wanted,
@@ -112,22 +111,51 @@ pub fn warn_of_slow_tcp<'a>(
     settings: &Settings,
     limits: impl Iterator<Item = &'a Limit>,
 ) -> usize {
-    let are_exempt = settings.exempt.established;
-    let warnings = limits.filter_map(|limit| limit.slows_tcp().or(limit.stalls_tcp(are_exempt)));
-    warnings
+    slow_tcp(settings, limits)
         .inspect(|warning| note(&format!("{subject}: warning: {warning}")))
         .count()
 }
 
-/// Warns about each limit that loses its room in the table to a flood of new sources. `subject` names the limits' file
-/// or interface. Returns the number of warnings.
+/// Warns about each limit of a file that loses its room in the table to a flood of new sources. Returns the number of
+/// warnings.
 pub fn warn_of_full_tables(subject: &str, settings: &Settings, frame_max: u64) -> usize {
-    // Invalid settings are reported elsewhere.
-    let warnings = settings.table_warnings(frame_max).unwrap_or_default();
+    let warnings = full_tables(settings, frame_max);
     for warning in &warnings {
-        note(&format!("{subject}: {warning}: {ADVICE}"));
+        note(&format!("{subject}: {warning}"));
     }
     warnings.len()
+}
+
+fn full_tables(settings: &Settings, frame_max: u64) -> Vec<String> {
+    // Invalid settings are reported elsewhere.
+    let warnings = settings.table_warnings(frame_max).unwrap_or_default();
+    let advice = settings.table_advice(frame_max);
+    let warnings = warnings.into_iter();
+    warnings
+        .map(|warning| format!("{warning}: {advice}"))
+        .collect()
+}
+
+/// Warns of a new attachment, in one note: of limits that slow TCP, and of those that lose their room in the table. If the
+/// limits were typed as options, it also warns of those that earlier builds read in another way.
+pub fn warn_of_attached(interface: &str, settings: &Settings, frame_max: u64, is_typed: bool) {
+    let mut warnings: Vec<_> = slow_tcp(settings, settings.limits.iter()).collect();
+    warnings.extend(full_tables(settings, frame_max));
+    if is_typed {
+        warnings.extend(settings.changed_meaning());
+    }
+    if !warnings.is_empty() {
+        let text = warnings.join("; and ");
+        note(&format!("{interface}: warning: {text}"));
+    }
+}
+
+fn slow_tcp<'a>(
+    settings: &Settings,
+    limits: impl Iterator<Item = &'a Limit>,
+) -> impl Iterator<Item = String> {
+    let are_exempt = settings.exempt.established;
+    limits.filter_map(move |limit| limit.slows_tcp().or(limit.stalls_tcp(are_exempt)))
 }
 
 /// The longest frame, in bytes, on those of `interfaces` (if empty: of the file's) that exist, in the mode that

@@ -6,7 +6,9 @@ use clap::Args;
 use limiter_config::difference::difference;
 use limiter_kernel::ops::set::{Lasts, Swapped};
 
-use super::{DAY, Extent, SECOND, duration, keep_last, note, outcome, record, warn_of_slow_tcp};
+use super::{
+    DAY, Extent, SECOND, duration, keep_last, note, outcome, record_until, warn_of_slow_tcp,
+};
 
 // The options of verbs that change settings in force. No doc comment: clap would make it the help of the verb.
 #[derive(Debug, Args)]
@@ -40,7 +42,13 @@ pub fn report_changes(interface: &str, changed: &Swapped, lasts: Lasts, partly: 
     let unchanged = changes.is_empty();
     let duration = duration_text(interface, changed, lasts);
     if !unchanged && lasts != Lasts::DryRun {
-        record_change(interface, &changes, duration.as_deref(), lasts);
+        let trial = changed.record.trial.and_then(|trial| trial.end().ok());
+        let event = match lasts {
+            Lasts::Trial(_) => "trial",
+            _ => "change",
+        };
+        let details: Vec<_> = changes.iter().chain(&duration).cloned().collect();
+        record_until(interface, event, &details, trial.as_deref());
     }
     if lasts == Lasts::ForGood && changed.record.trial.is_none() {
         keep_last(interface, &changed.record, &changed.new);
@@ -61,19 +69,6 @@ pub fn report_changes(interface: &str, changed: &Swapped, lasts: Lasts, partly: 
     let limits = changed.new.limits.iter();
     let limits = limits.filter(|limit| !changed.old.limits.contains(limit));
     warn_of_slow_tcp(interface, &changed.new, limits);
-}
-
-fn record_change(interface: &str, changes: &[String], duration: Option<&str>, lasts: Lasts) {
-    let event = match lasts {
-        Lasts::Trial(_) => "trial",
-        _ => "change",
-    };
-    let details: Vec<_> = changes
-        .iter()
-        .cloned()
-        .chain(duration.map(str::to_owned))
-        .collect();
-    record(interface, event, &details);
 }
 
 /// Notes that the configuration file does not have a change that lasts: the next reload, or the next boot of a

@@ -20,8 +20,13 @@ pub fn name(verb: Option<&str>) {
 
 /// Writes an entry about `interface` for the history, and to the journal. A failure is a note: the change is made.
 pub fn record(interface: &str, event: &str, details: &[String]) {
+    record_until(interface, event, details, None);
+}
+
+/// [`record`] of an event after which a trial runs, until this time (RFC 3339).
+pub fn record_until(interface: &str, event: &str, details: &[String], trial: Option<&str>) {
     let verb = VERB.get().map_or("limiter", String::as_str);
-    if let Some(why) = chronicle::add(interface, event, verb, details) {
+    if let Some(why) = chronicle::add(interface, event, verb, details, trial) {
         note(&why);
     }
 }

@@ -10,7 +10,7 @@ use clap::{
 use limiter_kernel::{Attachment, sys::requirements};
 
 use super::{operands, rephrase::rephrased};
-use crate::cli::shared::{descriptors, interfaces::ALL, is_interface, prefix};
+use crate::cli::shared::{descriptors, interface, interfaces::ALL, is_interface, prefix};
 
 /// The value's name of arguments that are interfaces.
 const IFACE: &str = "IFACE";
@@ -33,6 +33,9 @@ pub fn parse(
     let (mut words, is_named) = with_named(words, &definition);
     if !is_named {
         words = in_order(rephrased(words), &definition);
+        if let Some(wrong) = ambiguous(&words, &mut definition) {
+            return Err(wrong);
+        }
         words = with_attached_before_file(words, &definition);
     }
     let read = |words: &[OsString]| command().try_get_matches_from(words);
@@ -113,6 +116,23 @@ fn with_attached_before_file(words: Vec<OsString>, definition: &Command) -> Vec<
         (Some(place), Some([only])) => with_interface(&words, place, only),
         _ => words,
     }
+}
+
+/// The error about the only operand of a verb with a file, if it looks like a file and is a name of an interface too.
+fn ambiguous(words: &[OsString], definition: &mut Command) -> Option<clap::Error> {
+    let verb = Verb::of(words, definition).filter(Verb::has_interfaces_and_file)?;
+    let mut operands = plain(words, verb.place);
+    let (_, word) = operands.next()?;
+    if operands.next().is_some() || !operands::is_file(word) || !is_interface(word) {
+        return None;
+    }
+    let path = verb.path.clone();
+    let text = format!(
+        "'{word}' is a name of an interface, and looks like a file: write ./{word} for the file, as in `limiter {} {} ./{word}`",
+        path.join(" "),
+        interface(word).ok()?
+    );
+    said(definition, &path, &text)
 }
 
 /// The error about a word that was read as an interface, is none, and has a tip that says what is meant.

@@ -12,7 +12,7 @@ use serde::Serialize;
 pub use finding::{Finding, Level, Mode};
 use finding::{error, ok, warning};
 pub use last::last;
-use limiter_config::{Limit, Settings, Unit, names::direction_of, table_warning::ADVICE};
+use limiter_config::{Limit, Settings, Unit, names::direction_of};
 use limiter_kernel::{
     Error,
     probe::{Device, Machine},
@@ -37,7 +37,7 @@ pub fn room(settings: &Settings, frame_max: u64) -> Finding {
     let finding = if warnings.is_empty() {
         ok("a flood of new sources fills the table for no limit")
     } else {
-        warning(warnings.join("; "), ADVICE)
+        warning(warnings.join("; "), settings.table_advice(frame_max))
     };
     finding.of("room")
 }

@@ -31,7 +31,7 @@ pub struct Summing {
     pub watching: Watching,
     tally: Tally,
     begun: Instant,
-    lost: u64,
+    windows: Windows,
     said_stopped: bool,
 }
 
@@ -41,7 +41,7 @@ impl Summing {
             watching,
             tally: Tally::new(wanted.fields.clone()),
             begun: Instant::now(),
-            lost: 0,
+            windows: Windows::new(Instant::now()),
             said_stopped: false,
         }
     }
@@ -51,7 +51,7 @@ impl Summing {
         let mut interval = tokio::time::interval(INTERVAL);
         interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         tokio::pin!(stop);
-        let (mut checked, mut window) = (Instant::now(), Instant::now());
+        let mut checked = Instant::now();
         loop {
             tokio::select! {
                 biased;
@@ -59,9 +59,8 @@ impl Summing {
                 _ = interval.tick() => {}
             }
             self.take_in()?;
-            if window.elapsed() >= WINDOW || self.watching.lost()? != self.lost {
-                window = Instant::now();
-                self.end_window()?;
+            if let Some(lost) = self.windows.end(Instant::now(), self.watching.lost()?) {
+                self.choose_sample(lost);
             }
             if checked.elapsed() >= CHECK {
                 checked = Instant::now();
@@ -87,23 +86,129 @@ impl Summing {
         Ok(())
     }
 
-    fn end_window(&mut self) -> anyhow::Result<()> {
-        let lost = self.watching.lost()?;
-        let of_window = lost.wrapping_sub(self.lost);
-        self.lost = lost;
-        if let Some(one_in) = self.tally.end_window(of_window) {
+    fn choose_sample(&mut self, lost: u64) {
+        if let Some(one_in) = self.tally.end_window(lost) {
             self.watching.sample(one_in);
         }
-        Ok(())
     }
 
     /// Prints the table.
     pub fn print(&mut self, wanted: &Wanted) -> anyhow::Result<()> {
         let seconds = self.begun.elapsed().as_secs_f64();
         self.take_in()?;
-        self.end_window()?;
+        let lost = self.watching.lost()?;
+        let lost = self.windows.end_now(Instant::now(), lost);
+        self.choose_sample(lost);
         let interface = &self.watching.interface;
         let senders = self.tally.senders(interface, seconds, wanted.rows);
-        answer(wanted.json, &senders, || show::senders::table(&senders))
+        answer(wanted.json, &senders, || show::senders::table(&senders))?;
+        if let Some(shares) = self.tally.networks(wanted.rows) {
+            let fields = wanted.fields.iter().map(|field| match field {
+                Field::Source => Field::Network.name(),
+                other => other.name(),
+            });
+            let fields: Vec<_> = fields.collect();
+            let [networks, sources] = shares.map(show::senders::percent);
+            note(&format!(
+                "{interface}: the {0} largest networks sent {networks} of the packets, the {0} largest sources {sources}: `--by {1}` shows the networks",
+                wanted.rows,
+                fields.join(",")
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// The moments at which a window ends.
+struct Windows {
+    last: Instant,
+    /// Packets of the sample that were lost until then.
+    lost: u64,
+}
+
+impl Windows {
+    fn new(now: Instant) -> Self {
+        Self { last: now, lost: 0 }
+    }
+
+    /// Returns the packets that were lost in the window that ends now, if one does. `lost`: all so far.
+    fn end(&mut self, now: Instant, lost: u64) -> Option<u64> {
+        if now.saturating_duration_since(self.last) < WINDOW && lost == self.lost {
+            return None;
+        }
+        Some(self.end_now(now, lost))
+    }
+
+    fn end_now(&mut self, now: Instant, lost: u64) -> u64 {
+        let of_window = lost.wrapping_sub(self.lost);
+        (self.last, self.lost) = (now, lost);
+        of_window
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fastrand::Rng;
+    use limiter_common::abi::events::{EVENT_BURST, EVENT_COST};
+
+    use super::*;
+    use crate::observe::event::Event;
+
+    fn event(is_dropped: bool, source: u32) -> Event {
+        Event {
+            time: String::new(),
+            interface: "eth0".to_owned(),
+            source: Some(std::net::Ipv4Addr::from_bits(source).into()),
+            source_port: None,
+            destination: None,
+            destination_port: None,
+            protocol: None,
+            tcp_flags: None,
+            length: 60,
+            packets: 1,
+            limit: None,
+            verdict: if is_dropped { "drop" } else { "pass" },
+            reason: "limit",
+        }
+    }
+
+    /// A second of a flood that comes in bursts of 600 packets, 50 in a second. limiter passes the first 40 of each, and the
+    /// program reports what its budget allows: at first, only packets that pass.
+    #[test]
+    fn share_of_drops_in_a_flood_is_that_of_all_packets() {
+        const BURSTS: u32 = 50;
+        const PACKETS: u32 = 600;
+        const PASSED: u32 = 40;
+        let mut rng = Rng::with_seed(7);
+        let begun = Instant::now();
+        let mut tally = Tally::new(vec![Field::Verdict]);
+        let mut windows = Windows::new(begun);
+        let (mut one_in, mut lost, mut budget) = (1.0, 0, 0);
+        for burst in 1..=BURSTS {
+            budget = EVENT_BURST.min(budget + 1_000_000_000 / EVENT_COST / u64::from(BURSTS));
+            for number in 0..PACKETS {
+                if rng.f64() * one_in >= 1.0 {
+                    continue;
+                }
+                if budget == 0 {
+                    lost += 1;
+                    continue;
+                }
+                budget -= 1;
+                tally.add(&event(number >= PASSED, number), one_in);
+            }
+            let ended = windows.end(begun + INTERVAL * burst, lost);
+            if let Some(next) = ended.and_then(|lost| tally.end_window(lost)) {
+                one_in = next;
+            }
+        }
+        tally.end_window(windows.end_now(begun, lost));
+        let total = tally.senders("eth0", 1.0, 9).total;
+        let truth = 1.0 - f64::from(PASSED) / f64::from(PACKETS);
+        let found = total.dropped;
+        assert!((found - truth).abs() < 0.03, "{found} of {truth}");
+        let packets = total.packets_per_second;
+        let sent = f64::from(BURSTS * PACKETS);
+        assert!((0.9 * sent..1.1 * sent).contains(&packets), "{packets}");
     }
 }
