@@ -101,13 +101,17 @@ impl Settings {
         rates.into_iter().min_by(slower)
     }
 
-    /// The settings to change.
-    pub fn table_advice(&self, frame_max: u64) -> String {
+    /// The settings to change. `interface`: one on which they are in force.
+    pub fn table_advice(&self, frame_max: u64, interface: Option<&str>) -> String {
         let rest = "raise max_sources or the limit's rate";
         match self.fitting_new_sources(frame_max) {
-            Some(rate) => format!(
-                "`--new-sources {rate}`, or new_sources = \"{rate}\" in a file, leaves room; or {rest}"
-            ),
+            Some(rate) => {
+                let command = interface.map(|name| format!("limiter set {name} "));
+                let command = command.unwrap_or_default();
+                format!(
+                    "`{command}--new-sources {rate}`, or new_sources = \"{rate}\" in a file, leaves room; or {rest}"
+                )
+            }
             None => rest.to_owned(),
         }
     }
@@ -174,9 +178,9 @@ mod tests {
             };
             assert!(!settings.table_warnings(1_522).unwrap().is_empty());
             let rate = settings.fitting_new_sources(1_522).unwrap();
-            let advice = settings.table_advice(1_522);
+            let advice = settings.table_advice(1_522, Some("eth0"));
             assert!(
-                advice.contains(&format!("`--new-sources {rate}`")),
+                advice.contains(&format!("`limiter set eth0 --new-sources {rate}`")),
                 "{advice}"
             );
             settings.new_sources = Some(NewSources::new(rate));

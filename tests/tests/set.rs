@@ -283,7 +283,7 @@ fn default_burst_is_shown_and_follows_the_period() {
     let attach = hosts.limiter("attach eth0 --rate 5/m");
     assert_eq!(attach.stderr.lines().count(), 1, "{attach:#?}");
     for words in [
-        "`--new-sources 5k/s`",
+        "`limiter set eth0 --new-sources 5k/s`",
         "5/m now means up to 5 packets at once",
     ] {
         assert!(attach.stderr.contains(words), "'{words}': {attach:#?}");

@@ -104,6 +104,7 @@ mod shared {
 }
 mod typed {
     pub mod complete;
+    pub mod operand_tips;
     pub mod operands;
     mod rephrase;
     pub mod tips;

@@ -119,17 +119,17 @@ pub fn warn_of_slow_tcp<'a>(
 /// Warns about each limit of a file that loses its room in the table to a flood of new sources. Returns the number of
 /// warnings.
 pub fn warn_of_full_tables(subject: &str, settings: &Settings, frame_max: u64) -> usize {
-    let warnings = full_tables(settings, frame_max);
+    let warnings = full_tables(settings, frame_max, None);
     for warning in &warnings {
         note(&format!("{subject}: {warning}"));
     }
     warnings.len()
 }
 
-fn full_tables(settings: &Settings, frame_max: u64) -> Vec<String> {
+fn full_tables(settings: &Settings, frame_max: u64, interface: Option<&str>) -> Vec<String> {
     // Invalid settings are reported elsewhere.
     let warnings = settings.table_warnings(frame_max).unwrap_or_default();
-    let advice = settings.table_advice(frame_max);
+    let advice = settings.table_advice(frame_max, interface);
     let warnings = warnings.into_iter();
     warnings
         .map(|warning| format!("{warning}: {advice}"))
@@ -140,7 +140,7 @@ fn full_tables(settings: &Settings, frame_max: u64) -> Vec<String> {
 /// limits were typed as options, it also warns of those that earlier builds read in another way.
 pub fn warn_of_attached(interface: &str, settings: &Settings, frame_max: u64, is_typed: bool) {
     let mut warnings: Vec<_> = slow_tcp(settings, settings.limits.iter()).collect();
-    warnings.extend(full_tables(settings, frame_max));
+    warnings.extend(full_tables(settings, frame_max, Some(interface)));
     if is_typed {
         warnings.extend(settings.changed_meaning());
     }

@@ -12,7 +12,7 @@ const TIPS: &[(&str, &str)] = &[
         "`limiter status` lists the attachments, `limiter bans` the bans, and `limiter deny list IFACE` the deny list",
     ),
     (
-        "show info ps state display get ping interfaces devices jail jails qdisc class",
+        "show info ps state display get ping interfaces list-interfaces devices jail jails qdisc class",
         "`limiter status` shows the attachments, and `limiter config show IFACE` the settings in force",
     ),
     (
@@ -28,7 +28,7 @@ const TIPS: &[(&str, &str)] = &[
         "`limiter unban IFACE ADDRESS` ends a ban, and `limiter deny remove IFACE ADDRESS` takes a source off the deny list",
     ),
     (
-        "permit accept pass whitelist allowlist exempt",
+        "permit accept pass whitelist allowlist exempt ignore ignoreip addignoreip delignoreip trust",
         "`limiter allow add IFACE ADDRESS` lets a source pass before any limit",
     ),
     (
@@ -64,7 +64,7 @@ const TIPS: &[(&str, &str)] = &[
         "`limiter bans` lists the bans, `limiter ban IFACE ADDRESS --for 1h` bans a source, and `limiter feed NAME` takes CrowdSec's decisions over",
     ),
     (
-        "senders talkers flows connections",
+        "senders talkers top-talkers attackers offenders top-sources flows connections",
         "`limiter watch IFACE --by source,port,protocol --for 10s` prints who sends, and `limiter top IFACE` the sources of the limits, live",
     ),
     (
@@ -77,7 +77,23 @@ const TIPS: &[(&str, &str)] = &[
     ),
     ("version", "`limiter --version` prints the version"),
     (
-        "logs logging events tail trace drops",
+        "banned banlist list-bans",
+        "`limiter bans` lists the bans, and `limiter check IFACE ADDRESS` shows the ban of a source",
+    ),
+    (
+        "health healthcheck diagnose diagnostics",
+        "`limiter doctor IFACE` checks this host and an interface, and `limiter status` shows the attachments",
+    ),
+    (
+        "alert alerting alarm notifications webhook mail",
+        "`limiter notify --exec /etc/limiter/on-event` runs a program when a flood begins and when it ends",
+    ),
+    (
+        "reset-counters clear-counters zero-counters reset-stats",
+        "counters only grow, and `limiter status --interval 5s` shows rates; `limiter reset IFACE --all` refills all buckets",
+    ),
+    (
+        "logs logging events tail follow trace drops",
         "`limiter watch IFACE` prints drops as they happen, and `limiter log IFACE` what the kernel program reports",
     ),
     (
@@ -93,7 +109,7 @@ const TIPS: &[(&str, &str)] = &[
         "`limiter config diff IFACE` prints what a reload of the file would change",
     ),
     (
-        "audit changes past who",
+        "audit changes past journal who",
         "`limiter history IFACE` shows who changed what, and when",
     ),
     (
@@ -105,7 +121,7 @@ const TIPS: &[(&str, &str)] = &[
         "`limiter preset` lists files for services and attacks, and `limiter attach IFACE --preset web` limits by one",
     ),
     (
-        "why explain whois who find lookup query search",
+        "why explain whois who-is find lookup query search",
         "`limiter check IFACE ADDRESS` shows the ban, the lists and the limits of a source",
     ),
     (
@@ -125,7 +141,7 @@ const TIPS: &[(&str, &str)] = &[
         "`limiter deny add IFACE --file FILE` drops the prefixes of a file; the reference of the file has lists by country and network (geoip, asn)",
     ),
     (
-        "metrics prometheus serve web dashboard",
+        "metrics prometheus serve web dashboard graph graphs chart charts",
         "`limiter export` serves metrics and a web page, and `limiter status --json` prints the counters",
     ),
     (
@@ -133,7 +149,7 @@ const TIPS: &[(&str, &str)] = &[
         "`limiter top IFACE` shows who floods, `limiter ban IFACE ADDRESS` drops a source, and `limiter preset` lists files for attacks",
     ),
     (
-        "validate verify lint test",
+        "validate verify lint test dry-run dryrun simulate",
         "`limiter config check FILE` reports the mistakes in a file, and `limiter attach IFACE --rate RATE --shadow` drops nothing",
     ),
 ];

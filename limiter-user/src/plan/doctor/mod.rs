@@ -37,7 +37,7 @@ pub fn room(settings: &Settings, frame_max: u64) -> Finding {
     let finding = if warnings.is_empty() {
         ok("a flood of new sources fills the table for no limit")
     } else {
-        warning(warnings.join("; "), settings.table_advice(frame_max))
+        warning(warnings.join("; "), settings.table_advice(frame_max, None))
     };
     finding.of("room")
 }
