@@ -22,6 +22,10 @@ pub const FILE: &str = "(file)";
 pub const WORD: &str = "(word)";
 /// A network with a mask or an asterisk instead of a prefix length.
 pub const MASKED: &str = "(masked)";
+/// Addresses with commas.
+pub const COMMAS: &str = "(commas)";
+/// The name of a host.
+pub const HOST: &str = "(host)";
 /// A change of a number, as in +10%.
 pub const RELATIVE: &str = "(relative)";
 /// No verb: an option stands where one belongs.
@@ -148,6 +152,66 @@ pub const TIPS: &[(&str, &str, &str)] = &[
         "notify",
         MISSING,
         "`limiter notify --exec /etc/limiter/on-event` runs a program, --webhook calls a URL, and with --test it is one event and the answer",
+    ),
+    (
+        "attach",
+        "--force --replace --overwrite --update --restart",
+        "`limiter attach IFACE --rate RATE --or-reload` replaces the limits that are there, and keeps the buckets",
+    ),
+    (
+        "allow deny tier",
+        "--list",
+        "`limiter deny list IFACE` shows the deny list",
+    ),
+    (
+        "allow deny",
+        "--for --timeout --duration --reason --comment",
+        "entries of a list have no end and no reason; `limiter ban IFACE ADDRESS --for 1h --reason scan` has both",
+    ),
+    (
+        "limit",
+        "--for --timeout --duration",
+        "`limiter limit IFACE NAME --rate 5/s --try 10m` is undone after that time, unless `limiter keep IFACE` keeps it",
+    ),
+    (
+        "limit attach",
+        "--prefix --per --by --mask --netmask --srcmask",
+        "`--key /24,/48` gives a bucket to each network, as in `limiter limit IFACE NAME --rate 5/s --key /24,/48`",
+    ),
+    (
+        "limit attach check",
+        "ping",
+        "`limiter limit IFACE ping --rate 5/s --protocol icmp` limits pings of IPv4, icmpv6 those of IPv6",
+    ),
+    (
+        "ban",
+        "--country --asn --geoip",
+        "a list in the configuration file takes countries and networks (`geoip`, `asn`): `limiter edit IFACE` opens that file",
+    ),
+    (
+        "ban unban allow deny",
+        COMMAS,
+        "spaces separate addresses, as in `limiter ban IFACE 192.0.2.7 192.0.2.8`",
+    ),
+    (
+        "ban unban allow deny tier check",
+        HOST,
+        "names are not looked up: write the addresses, as `getent ahosts example.com` prints them",
+    ),
+    (
+        "top",
+        "--rows --lines --top",
+        "`limiter top IFACE --once` prints the busiest sources, and `limiter top IFACE --once --json` more; `limiter watch IFACE --by source --for 10s --rows 50` has any number",
+    ),
+    (
+        "history",
+        "--user --who --by --event",
+        "`limiter history IFACE --last 1h` names the user of each change, and --json is for a filter such as jq",
+    ),
+    (
+        "reset",
+        "--source --ip --address",
+        "`limiter reset IFACE ADDRESS` refills the buckets of a source",
     ),
     (
         "reset",
@@ -396,7 +460,7 @@ pub const TIPS: &[(&str, &str, &str)] = &[
     ),
     (
         "learn",
-        "-t --time --duration --seconds --timeout -d",
+        "(missing) (time) -t --time --duration --seconds --timeout -d",
         "`limiter learn IFACE --for 10m` watches for ten minutes",
     ),
     (
@@ -596,7 +660,7 @@ pub const TIPS: &[(&str, &str, &str)] = &[
         "`limiter export --listen 127.0.0.1:10546` serves at this address",
     ),
     (
-        "doctor learn",
+        "doctor",
         MISSING,
         "write the interface, as in `limiter doctor eth0`: `ip link` lists them",
     ),

@@ -7,8 +7,8 @@ use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use limiter_config::{Protocol, Rate, lists::prefix, matches::PortRange};
 
 use super::operand_tips::{
-    ADDRESS, FILE, MASKED, MISSING, NO_VERB, ORIGIN, PORT, PREFIX, RANGE, RATE, RELATIVE, SERVICE,
-    TIME, TIPS, URL, WORD,
+    ADDRESS, COMMAS, FILE, HOST, MASKED, MISSING, NO_VERB, ORIGIN, PORT, PREFIX, RANGE, RATE,
+    RELATIVE, SERVICE, TIME, TIPS, URL, WORD,
 };
 
 /// The tip about an error of a verb, if there is one; without a verb, of the whole command line.
@@ -95,6 +95,22 @@ fn is_of_kind(word: &str, kind: &str) -> bool {
             Some((_, mask)) => mask.parse::<Ipv4Addr>().is_ok(),
             None => word.ends_with(".*"),
         },
+        COMMAS => {
+            let mut parts = word.trim_end_matches(',').split(',');
+            word.contains(',') && parts.all(|part| prefix(part).is_ok())
+        }
+        HOST => {
+            let is_label = |label: &str| {
+                label
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+            };
+            let last = word.rsplit('.').next().unwrap_or_default();
+            !is_file(word)
+                && word.contains('.')
+                && word.split('.').all(is_label)
+                && last.bytes().all(|byte| byte.is_ascii_alphabetic())
+        }
         RELATIVE => {
             let is_number = word.starts_with(|first: char| first.is_ascii_digit());
             word.ends_with('%') || word.starts_with('+') || is_number && word.ends_with('x')
@@ -228,6 +244,22 @@ mod tests {
             ("limiter notify test", "--test"),
             ("limiter notify --dry-run", "--test"),
             ("limiter reset eth0 --limit web", "in all limits"),
+            ("limiter reset eth0 --source 192.0.2.7", "limiter reset"),
+            ("limiter attach eth0 --rate 5 --force", "--or-reload"),
+            ("limiter allow add eth0 --list", "limiter deny list"),
+            ("limiter deny add eth0 192.0.2.7 --reason x", "limiter ban"),
+            ("limiter limit eth0 web --rate 5 --for 1m", "--try 10m"),
+            ("limiter limit eth0 v6 --rate 5 --prefix 48", "--key /24"),
+            ("limiter limit eth0 a --rate 5 --protocol ping", "icmpv6"),
+            ("limiter ban eth0 --country RU", "geoip"),
+            ("limiter ban eth0 192.0.2.7, 192.0.2.8", "spaces separate"),
+            ("limiter ban eth0 192.0.2.7,192.0.2.8", "spaces separate"),
+            ("limiter ban eth0 example.com", "not looked up"),
+            ("limiter ban eth0 list.txt", "--file FILE"),
+            ("limiter top eth0 --rows 5", "--rows 50"),
+            ("limiter history eth0 --user root", "--json"),
+            ("limiter learn eth0", "--for 10m"),
+            ("limiter learn eth0 10m", "--for 10m"),
         ] {
             let tip = tip_about(line).unwrap_or_else(|| panic!("no tip: {line}"));
             assert!(tip.contains(expected), "{line}: {tip}");
