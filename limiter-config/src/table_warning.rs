@@ -169,9 +169,15 @@ mod tests {
 
     #[test]
     fn advised_rate_leaves_room_and_twice_as_much_does_not() {
-        let one = |rate: &str| vec![Limit::new("a", rate.parse().unwrap())];
-        let both = [one("5/m"), one("1/h")].concat();
-        for limits in [one("5/m"), one("5/h"), one("1/d"), one("1/90d"), both] {
+        let alone = |rate: &str| vec![Limit::new("a", rate.parse().unwrap())];
+        let both = [alone("5/m"), alone("1/h")].concat();
+        for limits in [
+            alone("5/m"),
+            alone("5/h"),
+            alone("1/d"),
+            alone("1/90d"),
+            both,
+        ] {
             let mut settings = Settings {
                 limits,
                 ..Settings::default()
@@ -192,7 +198,7 @@ mod tests {
             assert_ne!(settings.table_warnings(1_522).unwrap(), [""; 0], "{rate}");
         }
         let roomy = Settings {
-            limits: one("5/s"),
+            limits: alone("5/s"),
             ..Settings::default()
         };
         assert_eq!(roomy.fitting_new_sources(1_522), None);

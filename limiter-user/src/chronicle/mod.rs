@@ -17,7 +17,6 @@ use crate::observe::Entry;
 
 pub use file::read;
 pub use floods::Floods;
-pub use trials::END;
 
 /// The most details of an entry, and the most characters of one.
 const DETAILS: usize = 20;

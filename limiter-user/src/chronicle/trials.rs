@@ -5,10 +5,7 @@ use std::time::SystemTime;
 use humantime::parse_rfc3339_weak;
 use limiter_kernel::sys::clock;
 
-use crate::observe::Entry;
-
-/// The event of a trial that has ended by itself.
-pub const END: &str = "trial-end";
+use crate::observe::{Entry, TRIAL_END as END};
 
 /// The entries, and between them the ends of trials that nobody has kept before `now`. `on_trial`: a trial still runs.
 pub fn with_ends(entries: Vec<Entry>, now: SystemTime, on_trial: bool) -> Vec<Entry> {

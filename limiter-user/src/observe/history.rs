@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The event of a trial that has ended by itself.
+pub const TRIAL_END: &str = "trial-end";
+
 /// The history of an interface.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

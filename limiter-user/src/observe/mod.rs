@@ -36,7 +36,7 @@ pub use comparison::Difference;
 pub use count::{Count, Counted, PerSecond, Rates, Verdicts, of_the_only_limit, verdicts};
 pub use delays::Delays;
 pub use feeds::Feed;
-pub use history::{Entry, History};
+pub use history::{Entry, History, TRIAL_END};
 pub use host::own_name;
 pub use log::Log;
 pub use query::Query;

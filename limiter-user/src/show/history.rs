@@ -2,10 +2,7 @@
 
 use limiter_config::escape;
 
-use crate::{
-    chronicle::END,
-    observe::{Entry, History},
-};
+use crate::observe::{Entry, History, TRIAL_END};
 
 /// The events, each with its details below, and where there are none, a line that says so.
 pub fn lines(history: &History, asked: &str) -> String {
@@ -29,7 +26,9 @@ fn event(interface: &str, entry: &Entry) -> String {
     // None of these texts makes a line of its own.
     let [event, user, command] = [event, user, command].map(|text| escape(text, |_| false));
     let head = match &*event {
-        END => format!("{time}  {interface}: {event} by itself (limiter {command} by {user})\n"),
+        TRIAL_END => {
+            format!("{time}  {interface}: {event} by itself (limiter {command} by {user})\n")
+        }
         _ => format!("{time}  {interface}: {event} by {user} (limiter {command})\n"),
     };
     let details = details.iter();
