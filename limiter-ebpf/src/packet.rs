@@ -121,6 +121,9 @@ pub fn distance(begin: usize, end: usize) -> u32 {
 }
 
 impl Bytes for Cursor {
+    // Without it, the verifier of Linux 6.18 refuses the program for the network stack.
+    const UNTAGGED_FIRST: bool = context::IN_STACK;
+
     #[inline(always)]
     fn ether_type(&mut self) -> Option<u16> {
         // SAFETY: the context is the program's.

@@ -72,7 +72,7 @@ pub fn parse<B: Bytes + Copy>(packet: &mut B) -> Parsed {
         return Parsed::NotIp;
     };
     // Most packets have no tags.
-    if ether_type == IPV4 {
+    if B::UNTAGGED_FIRST && ether_type == IPV4 {
         return parse_ipv4(packet);
     }
     let (mut tags, mut behind) = (0, *packet);
