@@ -13,15 +13,16 @@ use crate::{
 const OF_KERNEL: [&str; 2] = ["aya", "rtnetlink"];
 
 /// Each crate, with those of this workspace and of [`OF_KERNEL`] that it may depend on.
-const CRATES: [(&str, &str); 7] = [
+const CRATES: [(&str, &str); 8] = [
     ("limiter-common", ""),
     ("limiter-config", "limiter-common limiter-lists"),
     ("limiter-feed", "limiter-config limiter-lists"),
     ("limiter-fleet", "limiter-common"),
     ("limiter-lists", ""),
+    ("limiter-specialise", ""),
     (
         "limiter-kernel",
-        "aya rtnetlink limiter-common limiter-config",
+        "aya rtnetlink limiter-common limiter-config limiter-specialise",
     ),
     (
         "limiter-user",
@@ -43,7 +44,7 @@ const RULES: [(&str, &str); 7] = [
 
 /// Each crate, with the most files that one import circle has. Above three, a circle is to be opened: the number only
 /// falls.
-const CIRCLE_MAX: [(&str, usize); 11] = [
+const CIRCLE_MAX: [(&str, usize); 12] = [
     ("limiter-common", 3),
     ("limiter-config", 2),
     ("limiter-ebpf", 1),
@@ -51,6 +52,7 @@ const CIRCLE_MAX: [(&str, usize); 11] = [
     ("limiter-fleet", 2),
     ("limiter-kernel", 3),
     ("limiter-lists", 2),
+    ("limiter-specialise", 1),
     ("limiter-user", 3),
     ("tests", 2),
     ("tests/load", 2),

@@ -53,7 +53,7 @@ pub fn scratch() -> Result<TempDir> {
 }
 
 /// The folders of the host's packages and of the BPF program.
-pub const CRATES: [&str; 10] = [
+pub const CRATES: [&str; 11] = [
     "limiter-common",
     "limiter-config",
     "limiter-ebpf",
@@ -61,6 +61,7 @@ pub const CRATES: [&str; 10] = [
     "limiter-fleet",
     "limiter-kernel",
     "limiter-lists",
+    "limiter-specialise",
     "limiter-user",
     "tests",
     "xtask",

@@ -98,6 +98,15 @@ const fn entry_name(fast_path: bool, tc: bool, frags: bool) -> &'static str {
     }
 }
 
+/// The name of the constants in the object.
+const CONSTANTS: &str = "CONSTANTS";
+
+/// The object without the questions that the constants answer.
+fn specialised(object: &[u8], constants: &Raw<Constants>) -> Result<Vec<u8>> {
+    let specialised = limiter_specialise::specialise(object, CONSTANTS, constants.bytes());
+    specialised.ok_or_else(|| missing(CONSTANTS))
+}
+
 /// A program in the kernel, attached to nothing yet.
 #[derive(Debug)]
 pub struct Program {
@@ -150,7 +159,7 @@ pub fn load(
     let mut held = Vec::new();
     let next = maps::next_of(frags && config.tc == 0);
     let mut loader = loader::without_kernel_types();
-    loader.override_global("CONSTANTS", &*constants, true);
+    loader.override_global(CONSTANTS, &*constants, true);
     if !config.looks_up_sockets() {
         loader.map_max_entries("LOOKUPS", 1);
     }
@@ -187,7 +196,8 @@ pub fn load(
     } else {
         prebuilt!("limiter")
     };
-    let mut ebpf = loader.load(object).map_err(load_error)?;
+    let object = specialised(object, &constants)?;
+    let mut ebpf = loader.load(&object).map_err(load_error)?;
     if let ListMaps::New(_) = lists {
         list_maps::fill(&mut ebpf, &words)?;
     }
@@ -205,8 +215,8 @@ pub(crate) fn load_learn(frags: bool) -> Result<Program> {
     (constants.0.needs, constants.0.established) = (learn::NEEDS, 1);
     constants.0.tick = clock::tick()?;
     let mut loader = loader::without_kernel_types();
-    loader.override_global("CONSTANTS", &*constants, true);
-    let loaded = loader.load(prebuilt!("learn"));
+    loader.override_global(CONSTANTS, &*constants, true);
+    let loaded = loader.load(&specialised(prebuilt!("learn"), &constants)?);
     let mut ebpf = loaded.map_err(load_error)?;
     let mut entry = "learn_frags";
     if !frags || load_program(&mut ebpf, entry).is_err() {

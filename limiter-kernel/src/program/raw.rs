@@ -14,6 +14,13 @@ pub struct Raw<T>(pub T);
 unsafe impl<T: Pod + Copy + 'static> aya::Pod for Raw<T> {}
 
 impl<T: Pod> Raw<T> {
+    /// The value's bytes.
+    pub fn bytes(&self) -> &[u8] {
+        let first = (&raw const *self).cast();
+        // SAFETY: the bytes of a value without padding, which is borrowed for as long.
+        unsafe { std::slice::from_raw_parts(first, size_of::<Self>()) }
+    }
+
     /// The value that these bytes represent; `None` if there are too few.
     pub fn read(bytes: &[u8]) -> Option<T> {
         let bytes = bytes.get(..size_of::<Self>())?;

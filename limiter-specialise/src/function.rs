@@ -1,0 +1,666 @@
+//! One function: which of its values are known, and which of its instructions are needed.
+
+use crate::{
+    instruction::{
+        ADD, ALU32, ALU64, AND, BY_REGISTER, DIV, END, FRAME, Instruction, JA, JUMP, JUMP32, LOAD,
+        LOAD_WORD, MOD, MOV, MUL, NEG, OR, STORE, STORE_NUMBER, SUB, XOR, lower, small,
+    },
+    number::{computed, is_taken},
+    values::{State, Value, slots_from, slots_of},
+};
+
+/// What the relocation of an instruction refers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The constants, from this byte on.
+    Constants(i64),
+    /// A function that the verifier checks by itself.
+    GlobalFunction,
+    /// Anything else.
+    Other,
+}
+
+/// The instructions of one function, with what it takes to specialise them.
+pub struct Function<'a> {
+    /// The instructions. Jumps stay within them.
+    pub code: &'a mut [Instruction],
+    /// For each instruction, the target of its relocation.
+    pub targets: &'a [Option<Target>],
+    /// The bytes of the constants.
+    pub constants: &'a [u8],
+}
+
+impl Function<'_> {
+    /// Replaces what the constants decide, and leaves out what nothing uses any more. Returns which instructions are left.
+    /// `None` if a jump leaves the function.
+    pub fn specialise(&mut self) -> Option<Vec<bool>> {
+        let states = self.states()?;
+        // The lowest place of the stack whose address is taken: what lies from there on may be read by others.
+        let mut taken = 0;
+        self.rewrite(&states, &mut taken)?;
+        loop {
+            let reached = self.reached()?;
+            self.remove_unused(&reached, taken)?;
+            let next_left = self.next_left(&reached)?;
+            if !self.shorten_jumps(&reached, &next_left)? {
+                return Some(
+                    (0..self.code.len())
+                        .map(|index| next_left[index] == index)
+                        .collect(),
+                );
+            }
+        }
+    }
+
+    /// For each instruction, the first one from it on that is left. Jumps that lead there in any case are not.
+    fn next_left(&self, reached: &[bool]) -> Option<Vec<usize>> {
+        let length = self.code.len();
+        let mut next = vec![length; length + 1];
+        for index in (0..length).rev() {
+            let instruction = self.code[index];
+            let is_ahead = instruction.code == JUMP && instruction.offset >= 0;
+            let leads_on = is_ahead
+                && !self.is_second_half(index)
+                && *next.get(self.jump_target(index)?)? == next[index + 1];
+            next[index] = if reached[index] && !leads_on {
+                index
+            } else {
+                next[index + 1]
+            };
+        }
+        Some(next)
+    }
+
+    /// Which instructions some way leads to.
+    fn reached(&self) -> Option<Vec<bool>> {
+        let mut reached = vec![false; self.code.len()];
+        let mut waiting = vec![0];
+        while let Some(index) = waiting.pop() {
+            if std::mem::replace(reached.get_mut(index)?, true) {
+                continue;
+            }
+            let instruction = self.code[index];
+            let mut next = index + 1;
+            if instruction.code == LOAD_WORD {
+                *reached.get_mut(next)? = true;
+                next += 1;
+            }
+            if instruction.is_jump() {
+                waiting.push(self.jump_target(index)?);
+            }
+            if instruction.is_conditional() || !instruction.is_jump() && !instruction.is_exit() {
+                waiting.push(next);
+            }
+        }
+        Some(reached)
+    }
+
+    /// Lets jumps to jumps lead further at once, and makes those unconditional that lead to the same instruction in any
+    /// case. Returns true if it has changed any.
+    fn shorten_jumps(&mut self, reached: &[bool], next_left: &[usize]) -> Option<bool> {
+        let mut changed = false;
+        for index in 0..self.code.len() {
+            let instruction = self.code[index];
+            if !reached[index] || self.is_second_half(index) || !instruction.is_jump() {
+                continue;
+            }
+            let end = |index: usize| self.end_of_jumps(*next_left.get(index)?, next_left);
+            let target = end(self.jump_target(index)?)?;
+            let code = match instruction.is_conditional() && end(index + 1)? == target {
+                true => JUMP,
+                false => instruction.code,
+            };
+            let shorter = Instruction {
+                code,
+                offset: distance(index, target)?,
+                ..if code == instruction.code {
+                    instruction
+                } else {
+                    Instruction::NOTHING
+                }
+            };
+            // A jump that leads on is left out.
+            if next_left[index] == index && shorter != instruction {
+                self.code[index] = shorter;
+                changed = true;
+            }
+        }
+        Some(changed)
+    }
+
+    /// The first instruction from this one on that is no unconditional jump ahead.
+    fn end_of_jumps(&self, mut index: usize, next_left: &[usize]) -> Option<usize> {
+        while self.code.get(index)?.code == JUMP && self.code[index].offset >= 0 {
+            index = *next_left.get(self.jump_target(index)?)?;
+        }
+        Some(index)
+    }
+
+    /// The state in front of each instruction that a jump leads to, and of the first; `None` where none leads to.
+    fn states(&self) -> Option<Vec<Option<State>>> {
+        let mut states = vec![None; self.code.len()];
+        let leads_to = self.led_to()?;
+        *states.first_mut()? = Some(State::at_entry());
+        let mut waiting = vec![0];
+        while let Some(first) = waiting.pop() {
+            let mut state = states[first].clone()?;
+            let mut index = first;
+            loop {
+                let (next, jumped) = self.step(index, &mut state)?;
+                for following in [jumped, next.filter(|next| leads_to[*next])] {
+                    let Some(following) = following else { continue };
+                    if join(states.get_mut(following)?, &state) {
+                        waiting.push(following);
+                    }
+                }
+                match next {
+                    Some(next) if !leads_to[next] => index = next,
+                    _ => break,
+                }
+            }
+        }
+        Some(states)
+    }
+
+    /// For each instruction, whether a jump leads to it.
+    fn led_to(&self) -> Option<Vec<bool>> {
+        let mut found = vec![false; self.code.len()];
+        for (index, instruction) in self.code.iter().enumerate() {
+            if instruction.is_jump() && !self.is_second_half(index) {
+                *found.get_mut(self.jump_target(index)?)? = true;
+            }
+        }
+        Some(found)
+    }
+
+    fn is_second_half(&self, index: usize) -> bool {
+        index > 0 && self.code[index - 1].code == LOAD_WORD
+    }
+
+    fn jump_target(&self, index: usize) -> Option<usize> {
+        (index + 1).checked_add_signed(self.code[index].offset.into())
+    }
+
+    /// Applies an instruction to the state in front of it. Returns the instruction behind it and the one that it jumps
+    /// to, as far as they can be next.
+    fn step(&self, index: usize, state: &mut State) -> Option<(Option<usize>, Option<usize>)> {
+        let instruction = self.code[index];
+        let next = index + if instruction.code == LOAD_WORD { 2 } else { 1 };
+        if instruction.is_exit() {
+            return Some((None, None));
+        }
+        let is_taken = if instruction.is_jump() {
+            outcome(instruction, state)
+        } else {
+            self.apply(index, state);
+            Some(false)
+        };
+        let next = (is_taken != Some(true)).then_some(next);
+        if next.is_some_and(|next| next >= self.code.len()) {
+            return None;
+        }
+        let jumped = match is_taken {
+            Some(false) => None,
+            _ => Some(self.jump_target(index)?),
+        };
+        Some((next, jumped))
+    }
+
+    /// Applies an instruction that does not jump.
+    fn apply(&self, index: usize, state: &mut State) {
+        let instruction = self.code[index];
+        let Instruction {
+            destination,
+            source,
+            offset,
+            ..
+        } = instruction;
+        if instruction.code == LOAD_WORD {
+            let value = self.word(index);
+            state.set(destination, value);
+        } else if instruction.is_call() {
+            let is_checked = !instruction.is_call_of_object()
+                || self.targets[index] == Some(Target::GlobalFunction);
+            state.call(is_checked);
+        } else if instruction.is_atomic() {
+            state.store(state.of(destination), offset.into(), 8, Value::Unknown);
+            if let Some(register) = instruction.fetched() {
+                state.set(register, Value::Unknown);
+            }
+        } else if instruction.is_arithmetic() {
+            let value = arithmetic(instruction, state);
+            state.set(destination, value);
+        } else if let Some(bytes) = instruction.moved() {
+            match instruction.class() {
+                LOAD => {
+                    let value = self.loaded(state, state.of(source), offset.into(), bytes);
+                    state.set(destination, value);
+                }
+                class => {
+                    let value = match class {
+                        STORE => state.of(source),
+                        _ => Value::number_of(instruction.immediate),
+                    };
+                    state.store(state.of(destination), offset.into(), bytes, value);
+                }
+            }
+        } else if instruction.class() == LOAD {
+            state.set(destination, Value::Unknown);
+        }
+    }
+
+    /// The value of a [`LOAD_WORD`].
+    fn word(&self, index: usize) -> Value {
+        let upper = self.code.get(index + 1).map_or(0, |half| half.immediate);
+        let (lower, upper) = (self.code[index].immediate, upper);
+        match self.targets[index] {
+            Some(Target::Constants(offset)) => Value::Constants(offset),
+            Some(_) => Value::Unknown,
+            None if self.code[index].source != 0 => Value::Unknown,
+            None => Value::Number(
+                u64::from(upper.cast_unsigned()) << u32::BITS | u64::from(lower.cast_unsigned()),
+            ),
+        }
+    }
+
+    /// The value of so many bytes at an address.
+    fn loaded(&self, state: &State, address: Value, offset: i64, bytes: usize) -> Value {
+        match address {
+            Value::Constants(first) => {
+                let first = usize::try_from(first + offset).ok();
+                let found = first.and_then(|first| self.constants.get(first..first + bytes));
+                found.map_or(Value::Unknown, |found| Value::Number(number(found)))
+            }
+            Value::Frame(first) => state.load(first + offset, bytes),
+            Value::AnyFrame if bytes == 8 => Value::AnyFrame,
+            _ => Value::Unknown,
+        }
+    }
+
+    /// Replaces instructions by what the values decide. Lowers `taken` to the lowest place of the stack whose address is
+    /// in another register than [`FRAME`].
+    fn rewrite(&mut self, states: &[Option<State>], taken: &mut i64) -> Option<()> {
+        for (first, state) in states.iter().enumerate() {
+            let Some(mut state) = state.clone() else {
+                continue;
+            };
+            let mut index = first;
+            loop {
+                let before = state.clone();
+                let (next, _) = self.step(index, &mut state)?;
+                *taken = state.lowest_address().min(*taken);
+                self.replace(index, &before, &state);
+                match next {
+                    Some(next) if states[next].is_none() => index = next,
+                    _ => break,
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Replaces one instruction, between these states.
+    fn replace(&mut self, index: usize, before: &State, after: &State) {
+        let instruction = self.code[index];
+        let Instruction {
+            destination,
+            source,
+            ..
+        } = instruction;
+        if instruction.is_conditional()
+            && let Some(is_taken) = outcome(instruction, before)
+        {
+            self.code[index] = Instruction {
+                offset: if is_taken { instruction.offset } else { 0 },
+                ..Instruction::NOTHING
+            };
+            return;
+        }
+        let computes = instruction.is_arithmetic()
+            || instruction.class() == LOAD && instruction.moved().is_some();
+        if computes
+            && let Value::Number(number) = after.of(destination)
+            && let Some(constant) = Instruction::constant(destination, number)
+        {
+            self.code[index] = constant;
+            return;
+        }
+        // The second operand as a number leaves a register less.
+        let takes_operand = instruction.is_arithmetic()
+            && !matches!(instruction.operation(), END | NEG)
+            || instruction.is_conditional();
+        if takes_operand
+            && instruction.is_by_register()
+            && let Value::Number(number) = before.of(source)
+            && let Some(immediate) = operand(instruction, number)
+        {
+            self.code[index] = Instruction {
+                code: instruction.code & !BY_REGISTER,
+                source: 0,
+                immediate,
+                ..instruction
+            };
+        }
+        if is_without_effect(self.code[index]) {
+            self.code[index] = Instruction::NOTHING;
+            return;
+        }
+        // On the stack, the verifier of Linux 6.1 knows only what was stored from a register.
+        if instruction.class() == STORE
+            && let Some(bytes) = instruction.moved()
+            && !matches!(before.of(destination), Value::Frame(_) | Value::AnyFrame)
+            && let Value::Number(number) = before.of(source)
+            && let Some(immediate) = stored(number, bytes)
+        {
+            self.code[index] = Instruction {
+                code: instruction.code & !7 | STORE_NUMBER,
+                source: 0,
+                immediate,
+                ..instruction
+            };
+        }
+    }
+
+    /// Removes instructions whose result nothing uses. Of the stack, what lies below `taken` is used by its own
+    /// instructions alone.
+    fn remove_unused(&mut self, reached: &[bool], taken: i64) -> Option<()> {
+        let length = self.code.len();
+        let others = slots_from(taken);
+        // Registers and slots that are used from each instruction on.
+        let mut used = vec![(0_u16, others); length];
+        let mut needed = vec![false; length];
+        loop {
+            let mut changed = false;
+            for index in (0..length).rev() {
+                if !reached[index] || self.is_second_half(index) {
+                    continue;
+                }
+                let instruction = self.code[index];
+                let next = index + if instruction.code == LOAD_WORD { 2 } else { 1 };
+                let mut behind = (0, others);
+                let goes_on = !instruction.is_exit()
+                    && (!instruction.is_jump() || instruction.is_conditional());
+                if goes_on {
+                    behind = *used.get(next)?;
+                }
+                if instruction.is_jump() {
+                    let (registers, slots) = *used.get(self.jump_target(index)?)?;
+                    behind = (behind.0 | registers, behind.1 | slots);
+                }
+                let (is_needed, in_front) = use_of(instruction, behind, others);
+                needed[index] |= is_needed;
+                if used[index] != in_front {
+                    used[index] = in_front;
+                    changed = true;
+                }
+            }
+            if !changed {
+                break;
+            }
+        }
+        for index in 0..length {
+            if reached[index] && !needed[index] && !self.is_second_half(index) {
+                if self.code[index].code == LOAD_WORD {
+                    *self.code.get_mut(index + 1)? = Instruction::NOTHING;
+                }
+                self.code[index] = Instruction::NOTHING;
+            }
+        }
+        Some(())
+    }
+}
+
+/// The offset of a jump from one instruction to another.
+fn distance(from: usize, target: usize) -> Option<i16> {
+    let [from, target] = [from + 1, target].map(|index| i32::try_from(index).ok());
+    i16::try_from(target? - from?).ok()
+}
+
+/// Joins a state to the one in front of an instruction. Returns true if that has changed.
+fn join(place: &mut Option<State>, state: &State) -> bool {
+    match place {
+        Some(place) => place.join(state),
+        None => {
+            *place = Some(state.clone());
+            true
+        }
+    }
+}
+
+/// Whether a jump is taken, if that is known.
+fn outcome(instruction: Instruction, state: &State) -> Option<bool> {
+    if instruction.operation() == JA {
+        return Some(true);
+    }
+    let first = state.of(instruction.destination).number()?;
+    let second = second(instruction, state).number()?;
+    is_taken(instruction, first, second)
+}
+
+/// The second operand.
+fn second(instruction: Instruction, state: &State) -> Value {
+    if instruction.is_by_register() {
+        state.of(instruction.source)
+    } else {
+        Value::number_of(instruction.immediate)
+    }
+}
+
+/// The result of arithmetic.
+fn arithmetic(instruction: Instruction, state: &State) -> Value {
+    let operation = instruction.operation();
+    let first = state.of(instruction.destination);
+    let second = second(instruction, state);
+    let is_wide = instruction.class() == ALU64;
+    if matches!(operation, END) {
+        return Value::Unknown;
+    }
+    if operation == MOV {
+        // Other moves extend the sign, which version 3 does not have.
+        return match second {
+            _ if instruction.offset != 0 => Value::Unknown,
+            second if is_wide => second,
+            Value::Number(number) => Value::Number(number & u64::from(u32::MAX)),
+            _ => Value::Unknown,
+        };
+    }
+    if let (Value::Number(first), Value::Number(second)) = (first, second) {
+        return computed(instruction, first, second).map_or(Value::Unknown, Value::Number);
+    }
+    let moved = second.number().map(u64::cast_signed);
+    match (first, operation) {
+        (Value::Constants(offset), ADD) if is_wide && moved.is_some() => {
+            Value::Constants(offset.wrapping_add(moved.unwrap_or(0)))
+        }
+        (Value::Frame(offset), ADD) if is_wide && moved.is_some() => {
+            Value::Frame(offset.wrapping_add(moved.unwrap_or(0)))
+        }
+        (_, AND | MUL) if second == Value::Number(0) => Value::Number(0),
+        (Value::Number(0), AND | MUL) => Value::Number(0),
+        (Value::Frame(_) | Value::AnyFrame, _) if is_wide => Value::AnyFrame,
+        _ if is_wide && matches!(second, Value::Frame(_) | Value::AnyFrame) => Value::AnyFrame,
+        _ => Value::Unknown,
+    }
+}
+
+/// The number as the immediate operand of an instruction that has it in a register.
+fn operand(instruction: Instruction, number: u64) -> Option<i32> {
+    let operation = instruction.operation();
+    let is_narrow = matches!(instruction.class(), ALU32 | JUMP32);
+    if instruction.is_arithmetic() {
+        let bits = if is_narrow { 32 } else { 64 };
+        match operation {
+            DIV | MOD if number == 0 || instruction.offset != 0 => return None,
+            crate::instruction::LSH | crate::instruction::RSH | crate::instruction::ARSH
+                if number >= bits =>
+            {
+                return None;
+            }
+            _ => {}
+        }
+    }
+    if is_narrow {
+        Some(lower(number))
+    } else {
+        small(number)
+    }
+}
+
+/// The number as the immediate operand of a store of so many bytes.
+fn stored(number: u64, bytes: usize) -> Option<i32> {
+    if bytes == 8 {
+        small(number)
+    } else {
+        Some(lower(number))
+    }
+}
+
+/// True if arithmetic leaves its register as it is.
+fn is_without_effect(instruction: Instruction) -> bool {
+    instruction.class() == ALU64
+        && !instruction.is_by_register()
+        && match instruction.operation() {
+            AND => instruction.immediate == -1,
+            MUL | DIV => instruction.immediate == 1 && instruction.offset == 0,
+            ADD | SUB | OR | XOR => instruction.immediate == 0,
+            crate::instruction::LSH | crate::instruction::RSH | crate::instruction::ARSH => {
+                instruction.immediate == 0
+            }
+            _ => false,
+        }
+}
+
+/// The number in bytes of this machine's order.
+fn number(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    if cfg!(target_endian = "little") {
+        word[..bytes.len()].copy_from_slice(bytes);
+    } else {
+        word[8 - bytes.len()..].copy_from_slice(bytes);
+    }
+    u64::from_ne_bytes(word)
+}
+
+/// Leaves out instructions of a section: returns the new place of each, and of the end. Jumps lead to the same
+/// instructions as before. `None` if a jump would be too long.
+pub fn compact(code: &mut Vec<Instruction>, is_left: &[bool]) -> Option<Vec<usize>> {
+    let mut places = Vec::with_capacity(code.len() + 1);
+    let mut place = 0;
+    for is_left in is_left {
+        places.push(place);
+        place += usize::from(*is_left);
+    }
+    places.push(place);
+    let mut compacted = Vec::with_capacity(place);
+    let mut is_second_half = false;
+    for (index, mut instruction) in code.iter().copied().enumerate() {
+        if instruction.is_jump() && !is_second_half && is_left[index] {
+            let target = (index + 1).checked_add_signed(instruction.offset.into())?;
+            instruction.offset = distance(places[index], *places.get(target)?)?;
+        }
+        is_second_half = !is_second_half && instruction.code == LOAD_WORD;
+        if is_left[index] {
+            compacted.push(instruction);
+        }
+    }
+    *code = compacted;
+    Some(places)
+}
+
+/// Whether an instruction is needed, and which registers and slots are used from it on, by those behind it.
+fn use_of(
+    instruction: Instruction,
+    (registers, slots): (u16, u128),
+    others: u128,
+) -> (bool, (u16, u128)) {
+    let Instruction {
+        destination,
+        source,
+        offset,
+        ..
+    } = instruction;
+    let bit = |register: u8| 1_u16 << register;
+    let of_stack = |register: u8, bytes: usize| match register {
+        FRAME => slots_of(offset.into(), bytes),
+        _ => 0,
+    };
+    let unneeded = (false, (registers, slots));
+    if instruction == Instruction::NOTHING {
+        return unneeded;
+    }
+    if instruction.is_exit() {
+        return (true, (bit(0), others));
+    }
+    if instruction.is_call() {
+        let kept = registers & !0x3f;
+        return (true, (kept | instruction.arguments(), slots | others));
+    }
+    if instruction.is_atomic() {
+        let old = instruction.fetched().map_or(0, bit);
+        let read = bit(destination) | bit(source) | bit(0);
+        let touched = of_stack(destination, 8);
+        return (true, (registers & !old | read, slots | touched));
+    }
+    if instruction.code == LOAD_WORD {
+        if registers & bit(destination) == 0 {
+            return unneeded;
+        }
+        return (true, (registers & !bit(destination), slots));
+    }
+    if let Some(bytes) = instruction.moved() {
+        let register = if instruction.class() == LOAD {
+            if registers & bit(destination) == 0 {
+                return unneeded;
+            }
+            let read = of_stack(source, bytes);
+            return (
+                true,
+                (registers & !bit(destination) | bit(source), slots | read),
+            );
+        } else if instruction.class() == STORE {
+            bit(source)
+        } else {
+            0
+        };
+        let mut slots = slots;
+        if destination == FRAME {
+            let written = slots_of(offset.into(), bytes);
+            if written & slots == 0 {
+                return unneeded;
+            }
+            // Whole slots that only the function itself uses.
+            if bytes >= 4 && offset % 4 == 0 {
+                slots &= !(written & !others);
+            }
+        }
+        return (true, (registers | register | bit(destination), slots));
+    }
+    if instruction.is_arithmetic() {
+        if registers & bit(destination) == 0 {
+            return unneeded;
+        }
+        let mut read = registers;
+        if instruction.operation() == MOV {
+            read &= !bit(destination);
+        }
+        if instruction.is_by_register() && !matches!(instruction.operation(), END | NEG) {
+            read |= bit(source);
+        }
+        return (true, (read, slots));
+    }
+    if instruction.is_conditional() {
+        let second = if instruction.is_by_register() {
+            bit(source)
+        } else {
+            0
+        };
+        return (true, (registers | bit(destination) | second, slots));
+    }
+    // An unconditional jump, or a load that version 3 does not have.
+    let read = if instruction.class() == JUMP {
+        registers
+    } else {
+        u16::MAX
+    };
+    (true, (read, slots))
+}
