@@ -28,7 +28,7 @@ pub fn decide(context: &Context, length: u64, finish: impl Finish) -> Action {
     };
     // SAFETY: the only reference of this function.
     let evaluation = unsafe { kernel.evaluation() };
-    evaluation.begin::<Kernel>(length);
+    evaluation.begin(&kernel, length);
     let mut packet = Cursor::new(context);
     let read = full::read(&kernel, &mut packet, evaluation, || kernel.begin(context));
     let reason = match read {

@@ -117,12 +117,16 @@ pub struct Constants {
     pub passed: u32,
     /// The index of the lists. The loader sets it.
     pub index: Index,
+    /// Bits of what no limit has, as [`super::rules::NO_BYTES`]; 0: not known. The loader sets it.
+    pub absent: u32,
+    /// 0, for the alignment.
+    pub reserved: u32,
 }
 
 pod!(Constants: limits_length fast_path sets shadow malformed_passes clock lists_ipv4 lists_ipv6 needs control established
     room tc no_ethernet egress bans follow_up after_deadline new_sources second_chances proofs answers proof mac
     seed tick deadline indices limits candidates can_copy chained routes way_back guest log nat64 throttled
-    passed index);
+    passed index absent reserved);
 
 impl Constants {
     /// The limit with this index.

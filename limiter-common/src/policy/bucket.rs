@@ -3,8 +3,11 @@
 
 use super::{Environment, Evaluation, Found, TimeBounds, attempt::Attempt};
 use crate::{
-    abi::rules::{FIRST, Limit, SECOND},
-    arithmetic::bucket::{self, Decision},
+    abi::rules::{FIRST, Limit, NO_BYTES, SECOND},
+    arithmetic::{
+        bucket::{self, Decision},
+        quota::Quota,
+    },
     table::{
         Added,
         entry::{OVER, Shared, Stored, TAT, epoch_in, is_taken},
@@ -17,7 +20,10 @@ pub const NOT_READ: u64 = Evaluation::NONE.now;
 
 /// The cost of a packet of this [`crate::arithmetic::size`].
 #[inline(always)]
-pub(super) fn cost<E: Environment>(limit: &Limit, size: u64) -> u64 {
+pub(super) fn cost<E: Environment>(environment: &E, limit: &Limit, size: u64) -> u64 {
+    if !E::IN_STACK && environment.constants().absent & NO_BYTES != 0 {
+        return limit.quota.cost;
+    }
     if E::IN_STACK {
         limit.quota.cost_of(size)
     } else {
@@ -214,7 +220,7 @@ impl<'a, E: Environment, const INLINE: bool> Demand<'a, E, INLINE> {
     #[inline(always)]
     fn decide_new(&mut self) -> Decision {
         let now = self.now();
-        let quota = &self.limit.quota;
+        let quota = self.quota();
         quota.decide(quota.full(now), now, self.cost)
     }
 
@@ -302,7 +308,7 @@ impl<'a, E: Environment, const INLINE: bool> Demand<'a, E, INLINE> {
         if self.now == NOT_READ
             && let Some(TimeBounds { earliest, latest }) = self.environment.time_bounds()
         {
-            let quota = &self.limit.quota;
+            let quota = self.quota();
             match quota.decide_within(tat, earliest, latest, self.cost) {
                 // A charge needs the exact time.
                 Some(Decision::Admit { .. }) if charging => {}
@@ -311,7 +317,13 @@ impl<'a, E: Environment, const INLINE: bool> Demand<'a, E, INLINE> {
             }
         }
         let now = self.now();
-        self.limit.quota.decide(tat, now, self.cost)
+        self.quota().decide(tat, now, self.cost)
+    }
+
+    #[inline(always)]
+    fn quota(&self) -> Quota {
+        let absent = self.environment.constants().absent;
+        self.limit.quota.without(absent)
     }
 
     /// Arrival time of the packet, in nanoseconds.
@@ -327,7 +339,7 @@ impl<'a, E: Environment, const INLINE: bool> Demand<'a, E, INLINE> {
     /// that out.
     #[inline(always)]
     fn is_too_far_ahead(&self, tat: u64) -> bool {
-        self.now != NOT_READ && self.limit.quota.corrected(tat, self.now).is_some()
+        self.now != NOT_READ && self.quota().corrected(tat, self.now).is_some()
     }
 }
 

@@ -2,7 +2,13 @@
 
 use super::{Environment, PacketInfo, payload::Payload, verdict::Reason};
 use crate::{
-    abi::rules::{ANY, LIMITS_MAX, NEEDS_HEADER, NEEDS_PAYLOAD, NEEDS_PAYLOAD_LENGTH, NONE, WHOLE},
+    abi::{
+        Constants,
+        rules::{
+            ANY, LIMITS_MAX, NEEDS_DESTINATION, NEEDS_HEADER, NEEDS_PAYLOAD, NEEDS_PAYLOAD_LENGTH,
+            NONE, WHOLE,
+        },
+    },
     pod::{Pod as _, pod},
     table::key::{Address, SourceKey, Words},
 };
@@ -106,7 +112,7 @@ impl Evaluation {
     /// are read.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "two values of 32 bits")]
-    pub fn begin<E: Environment>(&mut self, length: u64) {
+    pub fn begin<E: Environment>(&mut self, environment: &E, length: u64) {
         // Hides the values from the compiler, which would otherwise copy a constant or call memset. On BPF, memset writes
         // byte by byte and costs as much as a list lookup.
         let (zero, any) = (E::hidden(0) as u32, E::hidden(ANY.into()) as u32);
@@ -125,7 +131,15 @@ impl Evaluation {
         if E::IN_STACK {
             self.delay = zero.into();
         }
-        info.destination.words = [zero.into(); 2];
+        // Fields that nothing reads if no limit uses them.
+        let Constants { needs, egress, .. } = environment.constants();
+        if needs & NEEDS_DESTINATION | egress != 0 {
+            info.destination.words = [zero.into(); 2];
+            info.destination.family = zero;
+        }
+        if needs & NEEDS_HEADER != 0 {
+            (info.ttl, info.dscp, info.icmp_type) = (zero, zero, any);
+        }
         for word in [
             &mut self.lists,
             &mut self.refused_by,
@@ -134,11 +148,8 @@ impl Evaluation {
             &mut self.paid,
             &mut self.budget,
             &mut self.checked,
-            &mut info.destination.family,
             &mut info.control,
             &mut info.length,
-            &mut info.ttl,
-            &mut info.dscp,
         ] {
             *word = zero;
         }
@@ -147,7 +158,6 @@ impl Evaluation {
             &mut info.flags,
             &mut info.source_port,
             &mut info.destination_port,
-            &mut info.icmp_type,
         ] {
             *word = any;
         }

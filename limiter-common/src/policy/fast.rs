@@ -189,7 +189,7 @@ fn demand<'a, E: Environment, const INLINE: bool>(
     key: &'a SourceKey,
     length: u64,
 ) -> Demand<'a, E, INLINE> {
-    let cost = cost::<E>(limit, length);
+    let cost = cost(environment, limit, length);
     Demand::new(environment, limit, key, NOT_READ, cost, 0)
 }
 

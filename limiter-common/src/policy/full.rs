@@ -143,6 +143,16 @@ pub fn evaluate<S: Steps>(
     find_matching(environment, evaluation);
     let is_connected = |evaluation: &Evaluation| is_related || is_connected(evaluation);
     let decided = decide(environment, evaluation, is_connected, &prove);
+    // The common ones at once: for others, more is asked.
+    match decided {
+        Reason::Admitted => return Reason::Admitted,
+        Reason::Limit
+            if evaluation.counted != 0 && environment.constants().needs & NEEDS_HOLD == 0 =>
+        {
+            return apply_shadow(environment, Reason::Limit);
+        }
+        _ => {}
+    }
     let reason = apply_shadow(environment, decided);
     if !decided.passes() && evaluation.counted == 0 {
         evaluation.passed = reason.passes().into();

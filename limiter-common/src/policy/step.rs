@@ -10,7 +10,10 @@ use super::{
 use crate::{
     abi::{
         Constants,
-        rules::{Limit, NEEDS_DESTINATION, NEEDS_PACE, NEEDS_PAIR, NEEDS_SCALE, NEEDS_VLAN},
+        rules::{
+            Limit, NEEDS_DESTINATION, NEEDS_PACE, NEEDS_PAIR, NEEDS_SCALE, NEEDS_VLAN, NO_LEASES,
+            NO_NUMBERS, NO_SHADOW,
+        },
     },
     arithmetic::{bucket::TAU_MAX, quota::ADAPTIVE, scale, size},
     policy::verdict::Reason,
@@ -57,7 +60,7 @@ impl<'a, S: Steps> Step<'a, S> {
         let Evaluation { info, pairs, .. } = &*self.evaluation;
         let (mask, slot) = (&self.limit.mask, self.limit.slot);
         let Constants { needs, nat64, .. } = self.environment.constants();
-        let number = if mask.port == NO_NUMBER {
+        let number = if self.absent() & NO_NUMBERS != 0 || mask.port == NO_NUMBER {
             0
         } else if needs & NEEDS_VLAN != 0 && mask.port == VLAN {
             self.evaluation.key_vlan()
@@ -76,6 +79,29 @@ impl<'a, S: Steps> Step<'a, S> {
             &info.source
         };
         mask.key(slot, address, number, nat64)
+    }
+
+    #[inline(always)]
+    fn absent(&self) -> u32 {
+        self.environment.constants().absent
+    }
+
+    /// [`Limit::lease`], which is not asked if no limit has one.
+    #[inline(always)]
+    fn lease(&self) -> u64 {
+        if self.absent() & NO_LEASES != 0 {
+            return 0;
+        }
+        self.limit.lease
+    }
+
+    /// [`Limit::shadow`], likewise.
+    #[inline(always)]
+    fn shadow(&self) -> u32 {
+        if self.absent() & NO_SHADOW != 0 {
+            return 0;
+        }
+        self.limit.shadow
     }
 
     /// The packet's demand on the limit's bucket, last found in the entry `number`.
@@ -125,7 +151,7 @@ impl<'a, S: Steps> Step<'a, S> {
     /// itself.
     #[inline(always)]
     fn wants_lease(&self) -> bool {
-        self.limit.lease != 0
+        self.lease() != 0
             && self.cost() <= self.limit.lease
             && self.evaluation.unleased >> self.index & 1 == 0
             && !self.has_lease()
@@ -186,7 +212,7 @@ impl<'a, S: Steps> Step<'a, S> {
     /// Stores the packet's cost, which stays the same up to the refund. Returns it.
     #[inline(always)]
     fn price(&mut self) -> u64 {
-        let cost = cost::<S>(self.limit, self.size());
+        let cost = cost(self.environment, self.limit, self.size());
         if let Some(place) = self.evaluation.costs.get_mut(self.index as usize) {
             *place = cost;
         }
@@ -222,8 +248,8 @@ impl<'a, S: Steps> Step<'a, S> {
     }
 
     #[inline(always)]
-    const fn is_leased(&self) -> bool {
-        self.limit.lease != 0 && self.evaluation.leased >> self.index & 1 != 0
+    fn is_leased(&self) -> bool {
+        self.lease() != 0 && self.evaluation.leased >> self.index & 1 != 0
     }
 
     /// Takes the result for a new source, whose bucket has `tat`.
@@ -248,7 +274,7 @@ impl<'a, S: Steps> Step<'a, S> {
     fn take(self, reason: Reason, entry: S::Found) -> Attempt {
         let bit = 1 << self.index;
         if !matches!(reason, Reason::Admitted) {
-            if self.limit.shadow == 0 {
+            if self.shadow() == 0 {
                 return self.refuse(reason, entry);
             }
             if self.evaluation.would_drop == 0 {
@@ -338,7 +364,7 @@ impl<'a, S: Steps> Step<'a, S> {
     #[inline(always)]
     pub fn check(mut self) -> Attempt {
         self.price();
-        if self.limit.lease != 0 {
+        if self.lease() != 0 {
             if self.has_lease() {
                 return Attempt::Admitted;
             }
@@ -364,11 +390,11 @@ impl<'a, S: Steps> Step<'a, S> {
             }
         }
         match checked {
-            Attempt::Refused if self.limit.shadow == 0 => self.refuse(Reason::Limit, demand.found),
+            Attempt::Refused if self.shadow() == 0 => self.refuse(Reason::Limit, demand.found),
             Attempt::New => {
                 self.evaluation.new |= 1 << self.index;
                 // If a bucket cannot be made, the first limit that needs a new one refuses the packet.
-                if self.limit.shadow == 0 && self.evaluation.refused != NEW_SOURCE {
+                if self.shadow() == 0 && self.evaluation.refused != NEW_SOURCE {
                     self.evaluation.note(self.index, Reason::NewSource);
                 }
                 Attempt::Admitted
@@ -382,7 +408,7 @@ impl<'a, S: Steps> Step<'a, S> {
     /// lease until the packet is charged.
     #[inline(always)]
     pub fn lacks_bucket(self) -> bool {
-        if self.limit.shadow != 0 {
+        if self.shadow() != 0 {
             return false;
         }
         // Refusals are remembered by the peer, whatever the keys of the limits are: others of its network are not it.
@@ -405,7 +431,7 @@ impl<'a, S: Steps> Step<'a, S> {
     #[inline(always)]
     pub fn charge_alone(mut self) -> Attempt {
         let cost = self.price();
-        if self.limit.lease != 0 {
+        if self.lease() != 0 {
             if self.has_lease() {
                 return self.pay();
             }
@@ -426,7 +452,7 @@ impl<'a, S: Steps> Step<'a, S> {
         if self.evaluation.checked == 0 {
             self.price();
         }
-        if self.limit.lease != 0 {
+        if self.lease() != 0 {
             if self.has_lease() {
                 return self.pay();
             }

@@ -82,7 +82,7 @@ proptest! {
                 let length = if number % 10 == 9 { large } else { LENGTH };
                 let cost = length * cost;
                 let evaluation = &mut cpus[cpu];
-                evaluation.begin::<&Row<'_>>(length);
+                evaluation.begin(&&row, length);
                 evaluation.info.source = address(1);
                 match evaluate(&&row, evaluation, |_| false, |_| false, |_| 0) {
                     Reason::Admitted => {

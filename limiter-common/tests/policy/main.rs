@@ -28,7 +28,7 @@ fn offer<'a>(row: &Row<'a>, last: u8, meanwhile: &'a Meanwhile<'a>) -> Reason {
 
 /// Offers a packet after the one in `evaluation`.
 fn offer_after(evaluation: &mut Evaluation, row: &Row<'_>, last: u8) -> Reason {
-    evaluation.begin::<&Row<'_>>(100);
+    evaluation.begin(&row, 100);
     evaluation.info.source = address(last);
     evaluate(&row, evaluation, |_| false, |_| false, |_| 0)
 }

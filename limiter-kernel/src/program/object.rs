@@ -13,7 +13,7 @@ use aya::{
 };
 use ipnet::IpNet;
 use limiter_common::{
-    abi::{CLOCK_KERNEL, Constants, Listed, SETS_OF_WORD, log::LOGS_BYTES},
+    abi::{CLOCK_KERNEL, Constants, Listed, SETS_OF_WORD, log::LOGS_BYTES, rules::absent},
     policy::{learn, second_chance::lines},
     table::{Seed, key::SLOTS},
 };
@@ -150,6 +150,8 @@ pub fn load(
             }
         }
     }
+    let limits = &constants.0.limits[..constants.0.limits_length as usize];
+    constants.0.absent = absent(limits);
     let words;
     (words, constants.0.index) = match lists {
         ListMaps::New(prefixes) => index::words(prefixes)?,

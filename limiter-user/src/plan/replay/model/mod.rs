@@ -97,7 +97,7 @@ impl Model {
             };
         }
         let evaluation = &mut *self.evaluation.borrow_mut();
-        evaluation.begin::<&Self>(length);
+        evaluation.begin(model, length);
         match full::read(model, &mut frame, evaluation, || ()) {
             Ok(()) => full::evaluate(
                 model,
