@@ -31,8 +31,8 @@ pub struct Function<'a> {
 }
 
 impl Function<'_> {
-    /// Replaces what the constants decide, and leaves out what nothing uses any more. Returns which instructions are left.
-    /// `None` if a jump leaves the function.
+    /// Replaces what the constants decide, and leaves out what nothing uses any more. Returns which instructions are
+    /// left. `None` if a jump leaves the function.
     pub fn specialise(&mut self) -> Option<Vec<bool>> {
         let states = self.states()?;
         // The lowest place of the stack whose address is taken: what lies from there on may be read by others.
@@ -277,8 +277,8 @@ impl Function<'_> {
         }
     }
 
-    /// Replaces instructions by what the values decide. Lowers `taken` to the lowest place of the stack whose address is
-    /// in another register than [`FRAME`].
+    /// Replaces instructions by what the values decide. Lowers `taken` to the lowest place of the stack whose address
+    /// is in another register than [`FRAME`].
     fn rewrite(&mut self, states: &[Option<State>], taken: &mut i64) -> Option<()> {
         for (first, state) in states.iter().enumerate() {
             let Some(mut state) = state.clone() else {

@@ -5,8 +5,8 @@
 //! loads of constants, and what follows from them, by numbers, and leaves out the code that is switched off and what
 //! nothing uses any more.
 //!
-//! [`specialise`] reads the [`elf`] file and specialises each [`function`], by what is known of its [`values`]; [`lines`]
-//! moves the lines of the sources with the instructions.
+//! [`specialise`] reads the [`elf`] file and specialises each [`function`], by what is known of its [`values`];
+//! [`lines`] moves the lines of the sources with the instructions.
 #![forbid(unsafe_code)]
 
 mod elf;
@@ -22,7 +22,8 @@ use elf::{Elf, Relocation};
 use function::{Function, Target, compact};
 use instruction::{Instruction, LOAD_WORD, SIZE};
 
-/// Specialises the object for the constants: the bytes of the symbol with this name. `None` if the object is damaged or no object of BPF.
+/// Specialises the object for the constants: the bytes of the symbol with this name. `None` if the object is damaged
+/// or no object of BPF.
 pub fn specialise(object: &[u8], name: &str, constants: &[u8]) -> Option<Vec<u8>> {
     let mut elf = Elf::new(object)?;
     let symbol = elf

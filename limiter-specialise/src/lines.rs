@@ -1,7 +1,8 @@
 //! The places of functions and of the lines of the sources: the section `.BTF.ext`.
 //!
-//! Its header has the place of each table, from the header's end on. A table has the bytes of an entry, and for each section
-//! of code the place of its name in `.BTF`, the number of entries, and these. An entry begins with its place in the code.
+//! Its header has the place of each table, from the header's end on. A table has the bytes of an entry, and for each
+//! section of code the place of its name in `.BTF`, the number of entries, and these. An entry begins with its place in
+//! the code.
 
 use crate::elf::{Elf, text};
 

@@ -19,7 +19,7 @@ const MEMORY: u64 = 0x3000_0000;
 const WIDE: u8 = 0x18;
 const BYTES: [(u8, usize); 4] = [(0x10, 1), (0x08, 2), (0x00, 4), (WIDE, 8)];
 /// Bytes of the stack that the functions use.
-const USED: i16 = 64;
+const USED: i16 = 32;
 
 /// A function under test.
 #[derive(Clone, Default)]
@@ -246,6 +246,13 @@ fn random(rng: &mut Rng) -> Case {
         line(&mut case, rng, &mut jumps);
     }
     lines.push(case.code.len());
+    // Some of the registers are seen.
+    case.put_word(9, Target::Other);
+    for register in 0..9 {
+        if rng.bool() {
+            case.put(STORE | 0x60 | WIDE, 9, register, i16::from(register) * 8, 0);
+        }
+    }
     case.put(JUMP | 0x90, 0, 0, 0, 0);
     for jump in jumps {
         let behind: Vec<_> = lines.iter().copied().filter(|line| *line > jump).collect();
@@ -296,7 +303,7 @@ fn line(case: &mut Case, rng: &mut Rng, jumps: &mut Vec<usize>) {
         }
         7 if register != other => {
             // An address that is not known, on the stack.
-            case.put(ALU64 | AND, other, 0, 0, 0x38);
+            case.put(ALU64 | AND, other, 0, 0, 0x18);
             case.put(ALU64 | MOV | BY_REGISTER, register, FRAME, 0, 0);
             case.put(ALU64 | ADD, register, 0, 0, i32::from(-USED));
             case.put(ALU64 | ADD | BY_REGISTER, register, other, 0, 0);
@@ -404,4 +411,22 @@ fn what_is_switched_off_costs_nothing() {
     case.constants[4] = 2;
     let codes = [LOAD_WORD, 0, STORE_NUMBER | 0x60, ALU32 | MOV, JUMP | 0x90];
     assert_eq!(case.specialised().codes(), codes);
+}
+
+#[test]
+fn called_function_may_have_written_to_the_stack() {
+    let mut case = Case::default();
+    case.put(ALU64 | MOV, 6, 0, 0, 7);
+    case.put(STORE | 0x60 | WIDE, FRAME, 6, -8, 0);
+    case.put(STORE | 0x60 | WIDE, FRAME, 6, -24, 0);
+    case.put(ALU64 | MOV | BY_REGISTER, 1, FRAME, 0, 0);
+    case.put(ALU64 | ADD, 1, 0, 0, -16);
+    case.put(JUMP | CALL, 0, 0, 0, 6);
+    case.put(LOAD | 0x60 | WIDE, 0, FRAME, -8, 0);
+    case.put(LOAD | 0x60 | WIDE, 6, FRAME, -24, 0);
+    case.put(ALU64 | ADD | BY_REGISTER, 0, 6, 0, 0);
+    case.put(JUMP | 0x90, 0, 0, 0, 0);
+    // It cannot reach what lies below the address that it got.
+    let end = [LOAD | 0x60 | WIDE, ALU64 | ADD, JUMP | 0x90];
+    assert_eq!(case.specialised().codes()[5..], end);
 }

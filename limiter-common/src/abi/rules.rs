@@ -2,7 +2,7 @@
 
 use crate::{
     arithmetic::{
-        quota::{BY_BYTES, Quota, SHARED},
+        quota::{BY_BYTES, Quota},
         rescale::{self, PAST_QUOTAS, Rescale},
     },
     pod::{Pod as _, pod},
@@ -85,29 +85,20 @@ pub const NEEDS_BFD: u32 = 1 << 23;
 
 /// No limit has a cost by length.
 pub const NO_BYTES: u32 = 1 << 0;
-/// No limit has fixed windows.
-pub const NO_WINDOWS: u32 = 1 << 1;
-/// No limit is shared with other hosts.
-pub const NO_SHARED: u32 = 1 << 2;
 /// No key has a port or a VLAN.
-pub const NO_NUMBERS: u32 = 1 << 3;
+pub const NO_NUMBERS: u32 = 1 << 1;
 /// No limit has leases.
-pub const NO_LEASES: u32 = 1 << 4;
+pub const NO_LEASES: u32 = 1 << 2;
 /// No limit is in shadow by itself.
-pub const NO_SHADOW: u32 = 1 << 5;
-/// No limit holds sources.
-pub const NO_HOLD: u32 = 1 << 6;
+pub const NO_SHADOW: u32 = 1 << 3;
 
 /// Bits of what none of these limits has.
 pub fn absent(limits: &[Limit]) -> u32 {
-    let questions: [(u32, fn(&Limit) -> bool); 7] = [
+    let questions: [(u32, fn(&Limit) -> bool); 4] = [
         (NO_BYTES, |limit| limit.quota.flags & BY_BYTES != 0),
-        (NO_WINDOWS, |limit| limit.quota.window.period != 0),
-        (NO_SHARED, |limit| limit.quota.flags & SHARED != 0),
         (NO_NUMBERS, |limit| limit.mask.port != NO_NUMBER),
         (NO_LEASES, |limit| limit.lease != 0),
         (NO_SHADOW, |limit| limit.shadow != 0),
-        (NO_HOLD, |limit| limit.quota.hold != 0),
     ];
     questions.into_iter().fold(0, |bits, (bit, has)| {
         bits | if limits.iter().any(has) { 0 } else { bit }

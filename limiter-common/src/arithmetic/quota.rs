@@ -1,7 +1,6 @@
 //! A limit's compiled numbers: cost of a packet, depth and refill of a bucket.
 
 use crate::{
-    abi::rules::{NO_HOLD, NO_SHARED, NO_WINDOWS},
     arithmetic::{
         bucket::{self, Decision},
         size,
@@ -78,29 +77,6 @@ impl Quota {
             self.cost * packets
         } else {
             self.cost_of_one(length)
-        }
-    }
-
-    /// The quota, which has nothing of what is `absent`: see [`crate::abi::Constants::absent`]. So the compiler knows it.
-    #[inline(always)]
-    pub const fn without(self, absent: u32) -> Self {
-        let Self { window, .. } = self;
-        let period = if absent & NO_WINDOWS == 0 {
-            window.period
-        } else {
-            0
-        };
-        let hold = if absent & NO_HOLD == 0 { self.hold } else { 0 };
-        let flags = if absent & NO_SHARED == 0 {
-            self.flags
-        } else {
-            self.flags & !SHARED
-        };
-        Self {
-            window: Window { period, ..window },
-            flags,
-            hold,
-            ..self
         }
     }
 

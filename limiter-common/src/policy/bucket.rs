@@ -4,10 +4,7 @@
 use super::{Environment, Evaluation, Found, TimeBounds, attempt::Attempt};
 use crate::{
     abi::rules::{FIRST, Limit, NO_BYTES, SECOND},
-    arithmetic::{
-        bucket::{self, Decision},
-        quota::Quota,
-    },
+    arithmetic::bucket::{self, Decision},
     table::{
         Added,
         entry::{OVER, Shared, Stored, TAT, epoch_in, is_taken},
@@ -220,7 +217,7 @@ impl<'a, E: Environment, const INLINE: bool> Demand<'a, E, INLINE> {
     #[inline(always)]
     fn decide_new(&mut self) -> Decision {
         let now = self.now();
-        let quota = self.quota();
+        let quota = &self.limit.quota;
         quota.decide(quota.full(now), now, self.cost)
     }
 
@@ -308,7 +305,7 @@ impl<'a, E: Environment, const INLINE: bool> Demand<'a, E, INLINE> {
         if self.now == NOT_READ
             && let Some(TimeBounds { earliest, latest }) = self.environment.time_bounds()
         {
-            let quota = self.quota();
+            let quota = &self.limit.quota;
             match quota.decide_within(tat, earliest, latest, self.cost) {
                 // A charge needs the exact time.
                 Some(Decision::Admit { .. }) if charging => {}
@@ -317,13 +314,7 @@ impl<'a, E: Environment, const INLINE: bool> Demand<'a, E, INLINE> {
             }
         }
         let now = self.now();
-        self.quota().decide(tat, now, self.cost)
-    }
-
-    #[inline(always)]
-    fn quota(&self) -> Quota {
-        let absent = self.environment.constants().absent;
-        self.limit.quota.without(absent)
+        self.limit.quota.decide(tat, now, self.cost)
     }
 
     /// Arrival time of the packet, in nanoseconds.
@@ -339,7 +330,7 @@ impl<'a, E: Environment, const INLINE: bool> Demand<'a, E, INLINE> {
     /// that out.
     #[inline(always)]
     fn is_too_far_ahead(&self, tat: u64) -> bool {
-        self.now != NOT_READ && self.quota().corrected(tat, self.now).is_some()
+        self.now != NOT_READ && self.limit.quota.corrected(tat, self.now).is_some()
     }
 }
 
