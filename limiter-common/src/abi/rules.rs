@@ -94,15 +94,21 @@ pub const NO_SHADOW: u32 = 1 << 3;
 
 /// Bits of what none of these limits has.
 pub fn absent(limits: &[Limit]) -> u32 {
-    let questions: [(u32, fn(&Limit) -> bool); 4] = [
-        (NO_BYTES, |limit| limit.quota.flags & BY_BYTES != 0),
-        (NO_NUMBERS, |limit| limit.mask.port != NO_NUMBER),
-        (NO_LEASES, |limit| limit.lease != 0),
-        (NO_SHADOW, |limit| limit.shadow != 0),
-    ];
-    questions.into_iter().fold(0, |bits, (bit, has)| {
-        bits | if limits.iter().any(has) { 0 } else { bit }
-    })
+    limits.iter().fold(
+        NO_BYTES | NO_NUMBERS | NO_LEASES | NO_SHADOW,
+        |bits, limit| {
+            let has = [
+                (NO_BYTES, limit.quota.flags & BY_BYTES != 0),
+                (NO_NUMBERS, limit.mask.port != NO_NUMBER),
+                (NO_LEASES, limit.lease != 0),
+                (NO_SHADOW, limit.shadow != 0),
+            ];
+            has.into_iter().fold(
+                bits,
+                |bits, (bit, has)| if has { bits & !bit } else { bits },
+            )
+        },
+    )
 }
 
 // Bits of a packet's `control`. A packet without any is no control traffic.
