@@ -137,13 +137,15 @@ impl Function<'_> {
     }
 
     /// The state in front of each instruction that a jump leads to, and of the first; `None` where none leads to.
-    fn states(&self) -> Option<Vec<Option<State>>> {
+    ///
+    /// Boxed: a state has two kilobytes, and few instructions have one.
+    fn states(&self) -> Option<Vec<Option<Box<State>>>> {
         let mut states = vec![None; self.code.len()];
         let leads_to = self.led_to()?;
-        *states.first_mut()? = Some(State::at_entry());
+        *states.first_mut()? = Some(Box::new(State::at_entry()));
         let mut waiting = vec![0];
         while let Some(first) = waiting.pop() {
-            let mut state = states[first].clone()?;
+            let mut state = State::clone(states[first].as_ref()?);
             let mut index = first;
             loop {
                 let (next, jumped) = self.step(index, &mut state)?;
@@ -279,11 +281,12 @@ impl Function<'_> {
 
     /// Replaces instructions by what the values decide. Lowers `taken` to the lowest place of the stack whose address
     /// is in another register than [`FRAME`].
-    fn rewrite(&mut self, states: &[Option<State>], taken: &mut i64) -> Option<()> {
+    fn rewrite(&mut self, states: &[Option<Box<State>>], taken: &mut i64) -> Option<()> {
         for (first, state) in states.iter().enumerate() {
-            let Some(mut state) = state.clone() else {
+            let Some(state) = state else {
                 continue;
             };
+            let mut state = State::clone(state);
             let mut index = first;
             loop {
                 let before = state.clone();
@@ -417,11 +420,11 @@ fn distance(from: usize, target: usize) -> Option<i16> {
 }
 
 /// Joins a state to the one in front of an instruction. Returns true if that has changed.
-fn join(place: &mut Option<State>, state: &State) -> bool {
+fn join(place: &mut Option<Box<State>>, state: &State) -> bool {
     match place {
         Some(place) => place.join(state),
         None => {
-            *place = Some(state.clone());
+            *place = Some(Box::new(state.clone()));
             true
         }
     }
