@@ -9,7 +9,7 @@ use crate::{
     values::{State, Value, slots_from, slots_of},
 };
 
-/// What the relocation of an instruction refers to.
+/// A thing that the relocation of an instruction refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// The constants, from this byte on.
@@ -71,7 +71,7 @@ impl Function<'_> {
         Some(next)
     }
 
-    /// Which instructions some way leads to.
+    /// For each instruction, whether some way leads to it.
     fn reached(&self) -> Option<Vec<bool>> {
         let mut reached = vec![false; self.code.len()];
         let mut waiting = vec![0];

@@ -74,7 +74,7 @@ impl Case {
     }
 }
 
-/// What a function has done: its result, the memory behind it, and the arguments of its calls.
+/// The effects of a function: its result, the memory behind it, and the arguments of its calls.
 #[derive(Debug, PartialEq, Eq)]
 struct Done {
     result: u64,

@@ -1,4 +1,4 @@
-//! What is known of registers and stack.
+//! Knowledge of registers and stack.
 
 use crate::instruction::FRAME;
 
@@ -45,7 +45,7 @@ impl Value {
         matches!(self, Self::Frame(_) | Self::AnyFrame)
     }
 
-    /// What is known if the value is one of two.
+    /// The knowledge of a value that is one of two.
     fn or(self, other: Self) -> Self {
         if self == other {
             self
