@@ -98,7 +98,7 @@ fn changed_rate_is_reported_with_its_effect_on_the_burst() {
 "5/s"\nburst = 10 -> "20/s"\nburst = 10 => rate 5/s -> 20/s => rate 20/s -> 5/s
 "5/s"\nburst = 10 -> "300/m"\nburst = 10 => rate 5/s -> 300/m => rate 300/m -> 5/s
 "5/s" -> "50/s" => rate 5/s -> 50/s | burst 5 by the rate -> 50 by the rate => rate 50/s -> 5/s | burst 50 by the rate -> 5 by the rate
-"8kbit" -> "16mbit" => rate 8kbit -> 16mbit | burst 1522b by the rate -> 2000000b by the rate => rate 16mbit -> 8kbit | burst 2000000b by the rate -> 1522b by the rate
+"8kbit" -> "16mbit" => rate 8kbit -> 16mbit | burst 1522b by the rate -> 2000000b (about 1.9mb) by the rate => rate 16mbit -> 8kbit | burst 2000000b (about 1.9mb) by the rate -> 1522b by the rate
 "6/m"\nburst = 10\nalgorithm = "fixed-window" -> "3/m"\nburst = 10\nalgorithm = "fixed-window" => rate 6/m -> 3/m => rate 3/m -> 6/m
 "#,
     ) {
