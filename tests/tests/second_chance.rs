@@ -244,5 +244,9 @@ fn new_clients_connect_by_their_first_retransmission_during_a_flood() {
     assert!(connected >= 90.0, "{connected} %");
     let chances = number(&hosts.status()["sources"]["second_chances"]);
     assert!(chances >= 5, "{chances}");
-    assert!(hosts.run("status eth0").contains("second chance"));
+    assert!(
+        hosts
+            .run("status eth0")
+            .contains("had been refused and sent again")
+    );
 }
