@@ -1,7 +1,5 @@
 //! Compiles settings for the kernel: the program's constants, and the contents of the list maps.
 
-use std::collections::BTreeMap;
-
 use ipnet::IpNet;
 use limiter_common::{
     abi::{
@@ -58,13 +56,10 @@ impl Settings {
         config.throttled = bits.of(THROTTLED).map_or(0, |bit| 1 << bit);
         config.shadow = self.shadow.into();
         config.malformed_passes = (self.malformed == Malformed::Pass).into();
-        let lists = self.lists.all().flat_map(|(_, prefixes)| prefixes.iter());
-        let sets = bits.sets().flat_map(|(prefixes, _)| prefixes);
-        for prefix in lists.copied().chain(sets) {
-            match prefix {
-                IpNet::V4(_) => config.lists_ipv4 = 1,
-                IpNet::V6(_) => config.lists_ipv6 = 1,
-            }
+        for (prefixes, _) in &self.lists.compile(bits).lists {
+            let [ipv4, ipv6] = prefixes.families().map(u32::from);
+            config.lists_ipv4 |= ipv4;
+            config.lists_ipv6 |= ipv6;
         }
         config.control = self.exempt.control.into();
         config.established = self.exempt.established.into();
@@ -225,33 +220,28 @@ fn new_source_quota(
     })
 }
 
-impl Lists {
-    /// Each prefix on any list, with the lists that decide about its sources. Of
-    /// `allow` and `deny` the longer prefix decides, or `deny` if both are equal. Of the tiers, those with the
-    /// longest prefix decide. An address is on every set of destinations with a prefix around it.
-    pub fn compile(&self, bits: &TierBits) -> BTreeMap<IpNet, Listed> {
+/// The prefixes of all lists, each with the lists that decide about its sources. Of `allow` and `deny` the longer prefix
+/// decides, or `deny` if both are equal. Of the tiers, those with the longest prefix decide. An address is on every set of
+/// destinations with a prefix around it.
+#[derive(Clone, Debug, Default)]
+pub struct Compiled {
+    /// Each list with its bits.
+    lists: Vec<(Prefixes, u32)>,
+    /// The bits of sets.
+    sets: u32,
+}
+
+impl Compiled {
+    /// The prefixes in their order: each comes right before the prefixes within it. They are worked out on the way, because
+    /// there may be millions.
+    pub fn iter(&self) -> impl Iterator<Item = (IpNet, Listed)> {
         const ACTIONS: u32 = ON_ALLOW | ON_DENY;
-        let mut compiled: BTreeMap<IpNet, Listed> = BTreeMap::new();
-        for (name, prefixes) in self.all() {
-            let bit = bits.of(name).map_or(0, |bit| 1 << bit);
-            for prefix in prefixes {
-                compiled.entry(*prefix).or_default().own |= bit;
-            }
-        }
-        let mut sets = 0;
-        for (prefixes, bit) in bits.sets() {
-            sets |= bit;
-            for prefix in prefixes {
-                compiled.entry(prefix).or_default().own |= bit;
-            }
-        }
-        // In their order, a prefix comes right before the prefixes within it.
         let mut around: Vec<(IpNet, u32, u32)> = Vec::new();
-        for (prefix, listed) in &mut compiled {
-            while (around.pop_if(|(outer, ..)| !outer.contains(prefix))).is_some() {}
+        self.own().map(move |(prefix, own)| {
+            while (around.pop_if(|(outer, ..)| !outer.contains(&prefix))).is_some() {}
             let (inherited, allowed) =
                 (around.last()).map_or((0, 0), |(_, lists, allowed)| (*lists, *allowed));
-            let deciding = |mask: u32| match listed.own & mask {
+            let deciding = |mask: u32| match own & mask {
                 0 => inherited & mask,
                 own => own,
             };
@@ -259,22 +249,65 @@ impl Lists {
                 ACTIONS => ON_DENY,
                 action => action,
             };
-            listed.lists = action | deciding(!(ACTIONS | sets)) | (inherited | listed.own) & sets;
-            listed.allowed = match listed.own & ON_ALLOW {
-                0 => allowed,
-                _ => 1 + u32::from(prefix.prefix_len() + (128 - prefix.max_prefix_len())),
+            let sets = self.sets;
+            let listed = Listed {
+                own,
+                lists: action | deciding(!(ACTIONS | sets)) | (inherited | own) & sets,
+                allowed: match own & ON_ALLOW {
+                    0 => allowed,
+                    _ => 1 + u32::from(prefix.prefix_len() + (128 - prefix.max_prefix_len())),
+                },
             };
-            around.push((*prefix, listed.lists, listed.allowed));
+            around.push((prefix, listed.lists, listed.allowed));
+            (prefix, listed)
+        })
+    }
+
+    /// The prefixes in their order, each with the bits of the lists that it is on.
+    pub(crate) fn own(&self) -> impl Iterator<Item = (IpNet, u32)> {
+        let lists = self.lists.iter();
+        let mut lists: Vec<_> = lists
+            .map(|(prefixes, bits)| (prefixes.iter().peekable(), *bits))
+            .collect();
+        std::iter::from_fn(move || {
+            let firsts = lists
+                .iter_mut()
+                .filter_map(|(left, _)| left.peek().copied());
+            let first = firsts.min()?;
+            let own = lists.iter_mut().fold(0, |own, (left, bits)| {
+                let is_on = left.next_if_eq(&first).is_some();
+                own | if is_on { *bits } else { 0 }
+            });
+            Some((first, own))
+        })
+    }
+}
+
+impl Lists {
+    /// All prefixes with the lists that decide.
+    pub fn compile(&self, bits: &TierBits) -> Compiled {
+        let mut compiled = Compiled::default();
+        for (name, prefixes) in self.all() {
+            let bit = bits.of(name).map_or(0, |bit| 1 << bit);
+            compiled.lists.push((prefixes.clone(), bit));
         }
+        for (prefixes, bit) in bits.sets() {
+            compiled.sets |= bit;
+            compiled.lists.push((prefixes, bit));
+        }
+        compiled.lists.retain(|(prefixes, _)| !prefixes.is_empty());
         compiled
     }
 
-    /// Recovers the lists from their prefixes, each with the lists that it is on.
-    pub fn from_compiled(bits: &TierBits, entries: &[(IpNet, u32)]) -> Self {
+    /// Recovers the lists from their prefixes, each set of them with the bits of the lists that it is on.
+    pub fn from_compiled(bits: &TierBits, groups: &[(Prefixes, u32)]) -> Self {
         let prefixes_on = |bit: u32| -> Prefixes {
-            let is_on = |(_, own): &&(IpNet, u32)| own >> bit & 1 != 0;
-            let entries = entries.iter().filter(is_on);
-            entries.map(|(prefix, _)| *prefix).collect()
+            let on_it = groups.iter().filter(|(_, own)| own >> bit & 1 != 0);
+            match &on_it.collect::<Vec<_>>()[..] {
+                // Most lists share no prefix with others.
+                [(prefixes, _)] => prefixes.clone(),
+                several => several.iter().flat_map(|(prefixes, _)| prefixes).collect(),
+            }
         };
         let tiers = bits
             .tiers()
@@ -310,12 +343,20 @@ all = ["0.0.0.0/0", "10.1.2.3"]
         TierBits::default().for_settings(settings).0
     }
 
+    struct Words(Vec<u64>);
+
+    impl limiter_common::index::Array for Words {
+        fn word(&self, number: u32) -> Option<u64> {
+            self.0.get(number as usize).copied()
+        }
+    }
+
     fn read_back(lists: &Lists, bits: &TierBits) -> Lists {
-        let compiled = lists.compile(bits).into_iter();
-        let own: Vec<_> = compiled
-            .map(|(prefix, listed)| (prefix, listed.own))
-            .collect();
-        Lists::from_compiled(bits, &own)
+        let compiled = lists.compile(bits);
+        let plan = crate::index::Plan::new(&compiled).unwrap();
+        let mut words = Words(vec![0; plan.length as usize]);
+        plan.write(|place, word| words.0[place as usize] = word);
+        Lists::from_compiled(bits, &crate::index::prefixes(&words).unwrap())
     }
 
     /// New tiers get bits of removed ones before two tiers would have to share a bit.

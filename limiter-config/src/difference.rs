@@ -130,6 +130,9 @@ fn lists(changes: &mut Vec<String>, old: &Lists, new: &Lists) {
     let names: BTreeSet<_> = old.keys().chain(new.keys()).collect();
     for name in names {
         let [before, after] = [&old, &new].map(|lists| *lists.get(name).unwrap_or(&&none));
+        if before == after {
+            continue;
+        }
         let added = after.difference(before).count();
         let removed = before.difference(after).count();
         if added + removed > 0 {

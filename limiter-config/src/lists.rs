@@ -1,15 +1,11 @@
 //! Lists of sources: `allow`, `deny`, and tiers with user-defined names.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
-    path::Path,
-};
+use std::{collections::BTreeMap, net::IpAddr, path::Path};
 
 use ipnet::IpNet;
 use limiter_lists::{Format, Options, Range, Unknown};
 
-use super::{Invalid, Text, ensure, invalid, nat64};
+use super::{Invalid, Prefixes, Text, ensure, invalid, nat64};
 use crate::files;
 
 /// Name of the list of sources that pass before any limit.
@@ -24,9 +20,6 @@ const AUTO: &str = "auto";
 pub const THROTTLED: &str = "throttled";
 /// The most tiers: the bits of a word, without those of [`ALLOW`], [`DENY`] and the bans.
 pub const TIERS_MAX: usize = 29;
-
-/// Prefixes in order, each once.
-pub type Prefixes = BTreeSet<IpNet>;
 
 /// All lists of an interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -112,11 +105,40 @@ pub fn prefix_around(text: &str) -> Result<IpNet, Invalid> {
 
 /// Formats a prefix. A single address has no length.
 pub fn show(prefix: &IpNet) -> String {
-    if prefix.prefix_len() == prefix.max_prefix_len() {
-        prefix.addr().to_string()
-    } else {
-        prefix.to_string()
+    let mut text = String::new();
+    write(prefix, &mut text);
+    text
+}
+
+/// Writes a prefix behind a text, as [`show`] formats it.
+pub(crate) fn write(prefix: &IpNet, text: &mut String) {
+    match prefix {
+        // Files of long lists are made of these: the formatter of addresses takes several times as long.
+        IpNet::V4(net) => {
+            for (place, octet) in net.addr().octets().into_iter().enumerate() {
+                if place > 0 {
+                    text.push('.');
+                }
+                push_number(octet, text);
+            }
+        }
+        IpNet::V6(net) => text.push_str(&net.addr().to_string()),
     }
+    if prefix.prefix_len() != prefix.max_prefix_len() {
+        text.push('/');
+        push_number(prefix.prefix_len(), text);
+    }
+}
+
+fn push_number(number: u8, text: &mut String) {
+    let digit = |value: u8| char::from(b'0' + value % 10);
+    if number >= 100 {
+        text.push(digit(number / 100));
+    }
+    if number >= 10 {
+        text.push(digit(number / 10));
+    }
+    text.push(digit(number));
 }
 
 /// Reads an address with a length. The address has the same syntax as a bare one: 010.0.0.0/8 is refused, because
@@ -265,7 +287,11 @@ mod tests {
     #[test]
     fn list_files_are_read_as_those_of_feeds_are_and_nothing_is_left_out() {
         let shown = |text: &str| -> Vec<String> {
-            read(text.as_bytes()).unwrap().iter().map(show).collect()
+            read(text.as_bytes())
+                .unwrap()
+                .iter()
+                .map(|net| show(&net))
+                .collect()
         };
         let plain = "# partners\n192.0.2.0/24  # lab\n\n  2001:db8::/32\n192.0.2.0/24\r\n";
         assert_eq!(shown(plain), ["192.0.2.0/24", "2001:db8::/32"]);
@@ -302,6 +328,23 @@ mod tests {
             many.len() == 6 && many[5].contains("and 495 more"),
             "{many:?}"
         );
+    }
+
+    #[test]
+    fn prefixes_are_shown_as_the_library_formats_them() {
+        for octet in 0..=255 {
+            for length in [0, 1, 9, 10, 31, 32] {
+                let net = IpNet::new([octet, 0, 255 - octet, octet / 2].into(), length).unwrap();
+                let wanted = match length {
+                    32 => net.addr().to_string(),
+                    _ => net.to_string(),
+                };
+                assert_eq!(show(&net), wanted);
+            }
+        }
+        for text in ["2001:db8::/32", "::/0", "2001:db8::7"] {
+            assert_eq!(prefix(text).map(|net| show(&net)).as_deref(), Ok(text));
+        }
     }
 
     #[test]

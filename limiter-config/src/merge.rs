@@ -32,10 +32,10 @@ impl Settings {
         self.max_sources = self.max_sources.max(other.max_sources);
         self.max_bans = self.max_bans.max(other.max_bans);
         self.new_sources = larger(self.new_sources, other.new_sources);
-        self.lists.allow.extend(other.lists.allow);
-        self.lists.deny.extend(other.lists.deny);
+        self.lists.allow.join(other.lists.allow);
+        self.lists.deny.join(other.lists.deny);
         for (list, prefixes) in other.lists.tiers {
-            self.lists.tiers.entry(list).or_default().extend(prefixes);
+            self.lists.tiers.entry(list).or_default().join(prefixes);
         }
         self.check().map(|()| self)
     }

@@ -31,8 +31,11 @@ impl Overlay {
                 continue;
             };
             // Clears bits behind the prefix: the maps would keep them, and the prefix would not be found again.
-            let of_fleet = of_fleet.iter().map(ipnet::IpNet::trunc);
-            let (both, alone) = of_fleet.partition(|prefix| prefixes.contains(prefix));
+            let of_fleet: Prefixes = of_fleet.iter().map(|net| net.trunc()).collect();
+            let [alone, both] = [
+                of_fleet.difference(prefixes).collect(),
+                of_fleet.intersection(prefixes).collect(),
+            ];
             overlay.alone.insert(name.to_owned(), alone);
             overlay.both.insert(name.to_owned(), both);
         }
@@ -77,7 +80,7 @@ impl Overlay {
             if !settings.shares(name) {
                 return Some("its fleet has put prefixes on a list that it does not share");
             }
-            let has_bits_behind = |prefix: &ipnet::IpNet| prefix.trunc() != *prefix;
+            let has_bits_behind = |prefix: ipnet::IpNet| prefix.trunc() != prefix;
             prefixes
                 .iter()
                 .any(has_bits_behind)

@@ -36,8 +36,8 @@ pub fn list(bytes: &[u8], options: &Options, age: Duration) -> Result<Entries, S
         ..Entries::default()
     };
     let mut too_large = 0;
-    for entry in &list.entries {
-        match add(entry, age, &mut all.prefixes) {
+    for entry in list.entries.iter() {
+        match add(&entry, age, &mut all.prefixes) {
             Ok(()) => {}
             Err(why) => {
                 too_large += 1;

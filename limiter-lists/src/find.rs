@@ -23,7 +23,7 @@ pub fn read(bytes: &[u8], options: &Options) -> Result<List, Error> {
     }?;
     let most = options.max_size / BYTES_PER_PREFIX;
     let mut prefixes = 0;
-    for entry in &list.entries {
+    for entry in list.entries.iter() {
         prefixes += match entry.range.first() == entry.range.last() {
             true => 1,
             false => entry.range.prefixes().count() as u64,

@@ -8,6 +8,7 @@ mod address;
 mod blocklists;
 mod cells;
 mod documents;
+mod entries;
 mod error;
 mod fields;
 mod find;
@@ -31,6 +32,7 @@ mod table;
 mod unpack;
 mod values;
 
+pub use entries::Entries;
 pub use error::Error;
 pub use find::read;
 pub use format::{Format, Unknown};

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use crate::{address::Addresses, format::Format, range::Range, reason::Reason};
+use crate::{address::Addresses, entries::Entries, format::Format, range::Range, reason::Reason};
 
 /// Examples per reason.
 const EXAMPLES: usize = 5;
@@ -120,7 +120,7 @@ pub(crate) fn shortened(text: &str) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct List {
     /// The entries, in the order of the list.
-    pub entries: Vec<Entry>,
+    pub entries: Entries,
     /// The parts that are no entries.
     pub left_out: LeftOut,
     /// The format.
@@ -135,7 +135,7 @@ impl List {
     /// A list without entries.
     pub(crate) fn new(format: Format, why: impl Into<String>) -> Self {
         Self {
-            entries: Vec::new(),
+            entries: Entries::default(),
             left_out: LeftOut::default(),
             format,
             why: why.into(),
@@ -170,9 +170,9 @@ impl List {
     /// Takes addresses that the list excludes out of the entries around them.
     pub(crate) fn exclude(&mut self, excluded: &[Range]) {
         for part in excluded {
-            let (around, mut rest): (Vec<_>, _) = self
+            let (around, mut rest): (Vec<_>, Vec<_>) = self
                 .entries
-                .drain(..)
+                .iter()
                 .partition(|entry| entry.range.is_around(part));
             for entry in around {
                 rest.extend(
@@ -182,7 +182,7 @@ impl List {
                         .map(|range| Entry { range, ..entry }),
                 );
             }
-            self.entries = rest;
+            self.entries = rest.into_iter().collect();
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Ranges of addresses.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::{IpNet, IpSubnets, Ipv4Subnets, Ipv6Subnets};
 
@@ -33,6 +33,14 @@ impl Range {
         }
     }
 
+    /// The addresses from `first` to `last`, which is not before it.
+    pub(crate) const fn of_ipv4(first: Ipv4Addr, last: Ipv4Addr) -> Self {
+        Self {
+            first: IpAddr::V4(first),
+            last: IpAddr::V4(last),
+        }
+    }
+
     /// The addresses of a prefix. Bits behind its length do not count.
     pub fn of_prefix(net: &IpNet) -> Self {
         let (first, last) = (net.network(), net.broadcast());
@@ -49,9 +57,30 @@ impl Range {
         self.last
     }
 
+    /// The prefix that has exactly these addresses.
+    fn prefix(&self) -> Option<IpNet> {
+        let (has_others, length) = match (self.first, self.last) {
+            (IpAddr::V4(first), IpAddr::V4(last)) => {
+                let [first, last] = [first, last].map(u32::from);
+                let differs = first ^ last;
+                let is_prefix = first & differs == 0 && differs & differs.wrapping_add(1) == 0;
+                (!is_prefix, differs.leading_zeros())
+            }
+            (IpAddr::V6(first), IpAddr::V6(last)) => {
+                let [first, last] = [first, last].map(u128::from);
+                let differs = first ^ last;
+                let is_prefix = first & differs == 0 && differs & differs.wrapping_add(1) == 0;
+                (!is_prefix, differs.leading_zeros())
+            }
+            _ => return None,
+        };
+        let length = u8::try_from(length).ok().filter(|_| !has_others)?;
+        IpNet::new(self.first, length).ok()
+    }
+
     /// The fewest prefixes that have exactly these addresses, in order.
     pub fn prefixes(&self) -> impl Iterator<Item = IpNet> + use<> {
-        let single = (self.first == self.last).then(|| IpNet::from(self.first));
+        let single = self.prefix();
         let several = match (self.first, self.last) {
             _ if single.is_some() => None,
             (IpAddr::V4(first), IpAddr::V4(last)) => {

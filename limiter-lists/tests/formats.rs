@@ -27,7 +27,7 @@ fn options(line: &str) -> Options {
 /// A list as the files with what is expected have it.
 fn shown(list: &List) -> String {
     let mut text = format!("format: {} ({})\n", list.format, list.why);
-    for entry in &list.entries {
+    for entry in list.entries.iter() {
         let prefixes: Vec<_> = entry.range.prefixes().map(|net| net.to_string()).collect();
         text += &format!("{}: {}", entry.place, prefixes.join(" "));
         if entry.has_host_bits {

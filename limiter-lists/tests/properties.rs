@@ -152,7 +152,7 @@ proptest! {
         let Ok(list) = read(text.as_bytes(), &options(format, &[])) else {
             return Ok(());
         };
-        for entry in list.entries {
+        for entry in list.entries.iter() {
             let limiter_lists::Place::Line(number) = entry.place else {
                 continue;
             };

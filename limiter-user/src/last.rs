@@ -29,7 +29,7 @@ pub fn write(interface: &str, settings: &Settings) -> Result<()> {
     let folder = place.make()?;
     let name = file_name(interface)?;
     let text = file::show(&[interface.to_owned()], settings);
-    if stored(&folder, &name).ok().flatten().as_ref() == Some(&text) {
+    if is_stored(&folder, &name, text.as_bytes()).unwrap_or_default() {
         return Ok(());
     }
     if text.len() as u64 > TEXT_MOST {
@@ -37,6 +37,20 @@ pub fn write(interface: &str, settings: &Settings) -> Result<()> {
     }
     folder.bound(FILES, &name);
     Ok(folder.replace(&name, text.as_bytes())?)
+}
+
+/// Whether the file has this text. The file is read in parts, because lists may be long.
+fn is_stored(folder: &Folder, name: &str, mut text: &[u8]) -> Result<bool> {
+    let mut file = folder.read(name)?;
+    let mut part = [0; 1 << 14];
+    loop {
+        let read = file.read(&mut part)?;
+        match text.split_at_checked(read) {
+            Some(([], rest)) => return Ok(rest.is_empty()),
+            Some((same, rest)) if *same == part[..read] => text = rest,
+            _ => return Ok(false),
+        }
+    }
 }
 
 fn stored(folder: &Folder, name: &str) -> Result<Option<String>> {

@@ -1,21 +1,20 @@
 //! Runs the real program in the kernel by test-run, which decides about a packet at the time that the test chooses.
 
 use std::{
-    collections::BTreeMap,
     net::IpAddr,
     os::fd::BorrowedFd,
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use ipnet::IpNet;
 use limiter_common::{
-    abi::{CLOCK_PACKET, Constants, Listed, Source, Stamp},
+    abi::{CLOCK_PACKET, Constants, Source, Stamp},
     arithmetic::{quota::LENGTH_MAX, scale},
     policy::verdict::Reason,
     table::{Seed, key::SourceKey},
 };
 use limiter_config::{
-    Algorithm, Burst, Direction, Key, Mode, Rate, Settings, TierBits, compile::FIRST_SLOT,
+    Algorithm, Burst, Direction, Key, Mode, Rate, Settings, TierBits,
+    compile::{Compiled, FIRST_SLOT},
     slot::Slot,
 };
 use limiter_kernel::program::{
@@ -183,13 +182,13 @@ impl Kernel {
 
     /// Loads the program with these constants, with the entry for multi-buffer packets or without.
     pub fn load(limit: &Limit, config: &Constants, frags: bool) -> Self {
-        Self::start(limit, config, &BTreeMap::new(), frags, Maps::New)
+        Self::start(limit, config, &Compiled::default(), frags, Maps::New)
     }
 
     fn start(
         limit: &Limit,
         config: &Constants,
-        prefixes: &BTreeMap<IpNet, Listed>,
+        prefixes: &Compiled,
         frags: bool,
         maps: Maps<'_>,
     ) -> Self {
@@ -350,7 +349,7 @@ fn context_of(stamp: &Stamp) -> [u32; 48] {
 }
 
 /// The program's constants for these settings, and the prefixes of its lists. The first limit gets the first slot.
-pub fn constants(settings: &Settings, clock: u32) -> (Box<Constants>, BTreeMap<IpNet, Listed>) {
+pub fn constants(settings: &Settings, clock: u32) -> (Box<Constants>, Compiled) {
     let slots: Vec<_> = (0..)
         .zip(settings.all_limits())
         .map(|(number, limit)| Slot {

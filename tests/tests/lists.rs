@@ -354,7 +354,7 @@ fn countries_and_systems_are_found_in_records_of_every_shape() {
             Some(_) => &["192.0.2.0/24", "198.51.100.0/24"],
             None => &["198.51.100.0/24"],
         };
-        let found: Vec<_> = found.iter().map(ToString::to_string).collect();
+        let found: Vec<_> = found.iter().map(|prefix| prefix.to_string()).collect();
         assert_eq!(
             found,
             expected,

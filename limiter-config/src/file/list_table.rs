@@ -90,7 +90,7 @@ fn list(name: &str, section: &mut Section, folder: &Path) -> (Prefixes, Scope) {
     match &list.database {
         Some(database) if has_places => {
             match places::prefixes(&folder.join(database), &list.geoip, &list.asn) {
-                Ok(found) => prefixes.extend(found),
+                Ok(found) => prefixes.join(found),
                 Err(why) => inner.refuse("database", &why),
             }
         }
@@ -116,7 +116,7 @@ fn list(name: &str, section: &mut Section, folder: &Path) -> (Prefixes, Scope) {
         lists::from_file(&folder.join(path), format, list.field)
     });
     match in_file {
-        Some(Ok(in_file)) => prefixes.extend(in_file),
+        Some(Ok(in_file)) => prefixes.join(in_file),
         Some(Err(mistakes)) => mistakes.iter().for_each(|why| section.refuse(name, why)),
         None => {}
     }
@@ -136,7 +136,7 @@ impl Setting for PrefixArray {
 
     fn written(&self) -> Option<String> {
         Some(array(
-            self.0.iter().map(|prefix| quoted(lists::show(prefix))),
+            self.0.iter().map(|prefix| quoted(lists::show(&prefix))),
         ))
     }
 

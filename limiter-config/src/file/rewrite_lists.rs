@@ -77,15 +77,15 @@ fn change(item: &mut Item, name: &str, was: &Prefixes, is: &Prefixes) -> Result<
     let Some(array) = item.and_then(Item::as_array_mut) else {
         return Ok(());
     };
-    let mut gone: Prefixes = was.difference(is).copied().collect();
+    let mut gone: Prefixes = was.difference(is).collect();
     keep(array, |prefix| is.contains(&prefix), &mut gone);
     if let Some(first) = gone.first().filter(|_| from_elsewhere) {
         return Err(invalid!(
             "the list {name} is read from elsewhere, where {} is still: remove it there, or write to another file",
-            show(first)
+            show(&first)
         ));
     }
-    let new: Vec<_> = is.difference(was).map(show).collect();
+    let new: Vec<_> = is.difference(was).map(|net| show(&net)).collect();
     if !new.is_empty() {
         add(array, new);
     }

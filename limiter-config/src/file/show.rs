@@ -27,7 +27,9 @@ pub fn show(interfaces: &[String], settings: &Settings) -> String {
     let limits: String = limits
         .map(|limit| format!("\n[[limit]]\n{}", written(limit, &default)))
         .collect();
-    top + &control(settings) + &lists(settings) + &limits
+    let mut text = top + &control(settings);
+    lists(settings, &mut text);
+    text + &limits
 }
 
 /// Prints `match` as in the file.
@@ -59,42 +61,57 @@ fn control(settings: &Settings) -> String {
     format!("\n[control]\n{}", lines(values.map(Into::into)))
 }
 
-fn lists(settings: &Settings) -> String {
-    let mut written = String::new();
+/// Writes the lists behind the text. Long lists have no second copy on the way.
+fn lists(settings: &Settings, text: &mut String) {
+    const HEADER: &str = "\n[lists]\n";
+    let begin = text.len();
+    text.push_str(HEADER);
     for (name, prefixes) in settings.lists.all() {
-        let values = prefix_array(prefixes);
-        let value = match (settings.fleet_lists.contains(name), prefixes.is_empty()) {
-            (false, true) if name == ALLOW || name == DENY => continue,
-            (false, _) => values,
-            (true, true) => "{ scope = \"fleet\" }".to_owned(),
-            (true, false) => format!("{{ scope = \"fleet\", prefixes = {values} }}"),
-        };
+        let is_shared = settings.fleet_lists.contains(name);
+        if !is_shared && prefixes.is_empty() && (name == ALLOW || name == DENY) {
+            continue;
+        }
         // A dot would begin a nested table.
-        let key = if name.contains('.') {
-            quoted(name)
+        text.push_str(&match name.contains('.') {
+            true => quoted(name),
+            false => name.to_owned(),
+        });
+        text.push_str(match (is_shared, prefixes.is_empty()) {
+            (false, _) => " = ",
+            (true, true) => " = { scope = \"fleet\" }",
+            (true, false) => " = { scope = \"fleet\", prefixes = ",
+        });
+        if !is_shared || !prefixes.is_empty() {
+            prefix_array(prefixes, text);
+        }
+        text.push_str(if is_shared && !prefixes.is_empty() {
+            " }\n"
         } else {
-            name.to_owned()
-        };
-        written += &format!("{key} = {value}\n");
+            "\n"
+        });
     }
     if settings.fleet_lists.contains(BANS) {
-        written += &format!("{BANS} = {{ scope = \"fleet\" }}\n");
+        text.push_str(BANS);
+        text.push_str(" = { scope = \"fleet\" }\n");
     }
-    let header = if written.is_empty() {
-        ""
-    } else {
-        "\n[lists]\n"
-    };
-    header.to_owned() + &written
+    if text.len() == begin + HEADER.len() {
+        text.truncate(begin);
+    }
 }
 
-fn prefix_array(prefixes: &Prefixes) -> String {
-    let written: Vec<_> = prefixes
-        .iter()
-        .map(|prefix| quoted(lists::show(prefix)))
-        .collect();
-    if written.len() <= ON_ONE_LINE {
-        return array(written);
+fn prefix_array(prefixes: &Prefixes, text: &mut String) {
+    if prefixes.len() <= ON_ONE_LINE {
+        let written = prefixes.iter().map(|prefix| quoted(lists::show(&prefix)));
+        text.push_str(&array(written));
+        return;
     }
-    format!("[\n    {},\n]", written.join(",\n    "))
+    // Most prefixes are of IPv4.
+    text.reserve(prefixes.len() * "    \"192.0.2.0/24\",\n".len());
+    text.push_str("[\n");
+    for prefix in prefixes {
+        text.push_str("    \"");
+        lists::write(&prefix, text);
+        text.push_str("\",\n");
+    }
+    text.push(']');
 }

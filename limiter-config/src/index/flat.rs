@@ -1,24 +1,36 @@
 //! Flattens prefixes within each other into ranges.
 
-/// Ranges that do not overlap, made of prefixes in their order. Each begins with an address and ends before the next one;
+/// Takes ranges in order.
+pub trait Ranges<A> {
+    /// Adds a range: its first address, and its value.
+    fn add(&mut self, first: A, value: u32);
+}
+
+/// Makes ranges that do not overlap of prefixes in their order. Each begins with an address and ends before the next one;
 /// neighbours have different values.
 #[derive(Debug)]
-pub struct Flat<A> {
-    ranges: Vec<(A, u32)>,
+pub struct Flat<A, R> {
+    ranges: R,
+    /// The value of the last range in `ranges`.
+    value: u32,
+    /// The range behind it. Another one may begin at the same address.
+    next: Option<(A, u32)>,
     /// The prefixes around the next address, the widest first: last address, value.
     around: Vec<(A, u32)>,
 }
 
-impl<A> Default for Flat<A> {
+impl<A, R: Default> Default for Flat<A, R> {
     fn default() -> Self {
         Self {
-            ranges: Vec::new(),
+            ranges: R::default(),
+            value: 0,
+            next: None,
             around: Vec::new(),
         }
     }
 }
 
-impl<A: Copy + Ord> Flat<A> {
+impl<A: Copy + Ord, R: Ranges<A>> Flat<A, R> {
     /// Adds a prefix. A prefix comes before those within it.
     pub fn add(&mut self, first: A, last: A, value: u32, after: impl Fn(A) -> Option<A>) {
         self.leave(|end| end < first, after);
@@ -27,8 +39,9 @@ impl<A: Copy + Ord> Flat<A> {
     }
 
     /// The ranges of all prefixes.
-    pub fn end(mut self, after: impl Fn(A) -> Option<A>) -> Vec<(A, u32)> {
+    pub fn end(mut self, after: impl Fn(A) -> Option<A>) -> R {
         self.leave(|_| true, after);
+        self.put_next();
         self.ranges
     }
 
@@ -44,10 +57,19 @@ impl<A: Copy + Ord> Flat<A> {
 
     /// Begins a range. Another one that begins at the same address has no addresses.
     fn begin(&mut self, first: A, value: u32) {
-        self.ranges.pop_if(|(begin, _)| *begin == first);
-        let before = self.ranges.last().map_or(0, |(_, value)| *value);
-        if before != value {
-            self.ranges.push((first, value));
+        match self.next {
+            Some((begin, _)) if begin == first => self.next = None,
+            _ => self.put_next(),
+        }
+        if self.value != value {
+            self.next = Some((first, value));
+        }
+    }
+
+    fn put_next(&mut self) {
+        if let Some((first, value)) = self.next.take() {
+            self.ranges.add(first, value);
+            self.value = value;
         }
     }
 }

@@ -17,52 +17,173 @@ use limiter_common::{
     table::key::ipv4_words,
 };
 
+use families::{Ipv4, Ipv6, Placed};
 use flat::Flat;
 
-use super::{Invalid, ensure, invalid};
+use super::{Invalid, Prefixes, compile::Compiled, ensure, invalid};
 
 mod families;
 mod flat;
 #[cfg(test)]
 mod tests;
 
-/// The words of the index of these prefixes, each with its lists; and the places of its parts.
-pub fn words(prefixes: &BTreeMap<IpNet, Listed>) -> Result<(Vec<u64>, Index), Invalid> {
-    let mut records = Records::default();
-    let (mut ipv4, mut ipv6) = (Flat::default(), Flat::default());
-    let mut by_own: BTreeMap<u32, (Vec<Ipv4Net>, Vec<Ipv6Net>)> = BTreeMap::new();
-    for (prefix, listed) in prefixes {
-        let record = records.number(listed.record());
-        let own = by_own.entry(listed.own).or_default();
+/// An index that is not written yet. It has the ranges. The prefixes are read again when it is written, so that there is
+/// no second copy of them.
+#[derive(Debug)]
+pub struct Plan<'a> {
+    prefixes: &'a Compiled,
+    ipv4: (Ipv4, Placed),
+    ipv6: (Ipv6, Placed),
+    records: Vec<u64>,
+    groups: BTreeMap<u32, Group>,
+    /// The places of its parts.
+    pub index: Index,
+    /// Number of its words.
+    pub length: u32,
+}
+
+/// The prefixes that are on the same lists: their numbers, and the place of their first word.
+#[derive(Clone, Copy, Debug, Default)]
+struct Group {
+    ipv4: usize,
+    ipv6: usize,
+    place: u32,
+}
+
+/// Words of a prefix in a group, by family.
+const WORDS: [usize; 2] = [1, 3];
+
+impl<'a> Plan<'a> {
+    /// Makes the ranges of these prefixes, and gives all parts of the index their places.
+    pub fn new(prefixes: &'a Compiled) -> Result<Self, Invalid> {
+        let mut records = Records::default();
+        let mut last = (0, 0);
+        let mut ipv4 = Flat::<u32, Ipv4>::default();
+        let mut ipv6 = Flat::<u128, Ipv6>::default();
+        let mut groups: BTreeMap<u32, Group> = BTreeMap::new();
+        for (prefix, listed) in prefixes.iter() {
+            // Most prefixes have the record of the one before.
+            if last.0 != listed.record() {
+                last = (listed.record(), records.number(listed.record()));
+            }
+            let (_, record) = last;
+            let group = groups.entry(listed.own).or_default();
+            match prefix {
+                IpNet::V4(net) => {
+                    let [first, last] = [net.network(), net.broadcast()].map(u32::from);
+                    ipv4.add(first, last, record, |last| last.checked_add(1));
+                    group.ipv4 += 1;
+                }
+                IpNet::V6(net) => {
+                    let [first, last] = [net.network(), net.broadcast()].map(u128::from);
+                    ipv6.add(first, last, record, |last| last.checked_add(1));
+                    group.ipv6 += 1;
+                }
+            }
+        }
+        let ipv4 = ipv4.end(|last| last.checked_add(1));
+        let mut ipv6 = ipv6.end(|last| last.checked_add(1));
+        ipv6.close();
+        let mut places = Places(HEADER as u32);
+        let placed = [ipv4.place(&mut places)?, ipv6.place(&mut places)?];
+        let records = records.words;
+        let index = Index {
+            ipv4: placed[0].ranges,
+            ipv6: placed[1].ranges,
+            records: places.take(records.len())?,
+            prefixes: places.0,
+        };
+        for group in groups.values_mut() {
+            let [of_ipv4, of_ipv6] = WORDS;
+            fits(group.ipv4.max(group.ipv6))?;
+            group.place = places.take(2 + group.ipv4 * of_ipv4 + group.ipv6 * of_ipv6)?;
+        }
+        let [in_ipv4, in_ipv6] = placed;
+        Ok(Self {
+            prefixes,
+            ipv4: (ipv4, in_ipv4),
+            ipv6: (ipv6, in_ipv6),
+            records,
+            groups,
+            index,
+            length: places.0,
+        })
+    }
+
+    /// Calls `put` with each word and its number.
+    pub fn write(self, mut put: impl FnMut(u32, u64)) {
+        let put = &mut put;
+        (0..)
+            .zip(self.index.words())
+            .for_each(|(place, word)| put(place, word));
+        let (ipv4, placed) = self.ipv4;
+        ipv4.write(&placed, put);
+        drop(ipv4);
+        let (ipv6, placed) = self.ipv6;
+        ipv6.write(&placed, put);
+        drop(ipv6);
+        let records = (self.index.records..).zip(self.records);
+        records.for_each(|(place, record)| put(place, record));
+        write_prefixes(self.prefixes, self.groups, put);
+    }
+}
+
+/// Writes the prefixes by their groups: the lists, the numbers of both families, and the prefixes, of IPv4 in one word and
+/// of IPv6 in three.
+fn write_prefixes(
+    prefixes: &Compiled,
+    groups: BTreeMap<u32, Group>,
+    put: &mut impl FnMut(u32, u64),
+) {
+    // The places of the next prefixes of each group.
+    let mut next = HashMap::new();
+    for (own, group) in groups {
+        put(group.place, own.into());
+        put(
+            group.place + 1,
+            joined(group.ipv4 as u32, group.ipv6 as u32),
+        );
+        let ipv4 = group.place + 2;
+        next.insert(own, (ipv4, ipv4 + (group.ipv4 * WORDS[0]) as u32));
+    }
+    for (prefix, own) in prefixes.own() {
+        let Some((ipv4, ipv6)) = next.get_mut(&own) else {
+            continue;
+        };
         match prefix {
             IpNet::V4(net) => {
-                let [first, last] = [net.network(), net.broadcast()].map(u32::from);
-                ipv4.add(first, last, record, |last| last.checked_add(1));
-                own.0.push(*net);
+                put(*ipv4, joined(net.prefix_len().into(), net.addr().into()));
+                *ipv4 += WORDS[0] as u32;
             }
             IpNet::V6(net) => {
-                let [first, last] = [net.network(), net.broadcast()].map(u128::from);
-                ipv6.add(first, last, record, |last| last.checked_add(1));
-                own.1.push(*net);
+                let address = u128::from(net.addr());
+                let words = [
+                    (address >> 64) as u64,
+                    address as u64,
+                    net.prefix_len().into(),
+                ];
+                (*ipv6..)
+                    .zip(words)
+                    .for_each(|(place, word)| put(place, word));
+                *ipv6 += WORDS[1] as u32;
             }
         }
     }
-    let ipv4 = ipv4.end(|last| last.checked_add(1));
-    let ipv6 = ipv6.end(|last| last.checked_add(1));
-    let mut words = vec![0; HEADER];
-    let ipv4 = families::put_ipv4(&mut words, &ipv4)?;
-    let ipv6 = families::put_ipv6(&mut words, &ipv6)?;
-    let records = put(&mut words, records.words);
-    let index = Index {
-        ipv4,
-        ipv6,
-        records: records?,
-        prefixes: place(&words)?,
-    };
-    words[..HEADER].copy_from_slice(&index.words());
-    put_prefixes(&mut words, by_own)?;
-    place(&words)?;
-    Ok((words, index))
+}
+
+/// The number of the next word that has no use yet.
+#[derive(Debug)]
+struct Places(u32);
+
+impl Places {
+    /// Takes the places of some words. Returns the first one.
+    fn take(&mut self, words: usize) -> Result<u32, Invalid> {
+        let first = self.0;
+        let next = u32::try_from(words).ok();
+        let next = next.and_then(|words| first.checked_add(words));
+        self.0 = next.ok_or_else(too_many)?;
+        Ok(first)
+    }
 }
 
 /// Distinct records. The first one is that of no list.
@@ -90,19 +211,8 @@ impl Records {
     }
 }
 
-/// The number of the next word.
-fn place(words: &[u64]) -> Result<u32, Invalid> {
-    u32::try_from(words.len()).map_err(|_| too_many())
-}
-
 fn too_many() -> Invalid {
     invalid!("the lists have too many prefixes: at most some 60 million have room")
-}
-
-fn put(words: &mut Vec<u64>, new: impl IntoIterator<Item = u64>) -> Result<u32, Invalid> {
-    let place = place(words);
-    words.extend(new);
-    place
 }
 
 /// A place or a number of bounds.
@@ -114,53 +224,29 @@ fn fits(bounds: usize) -> Result<u32, Invalid> {
     Ok(bounds as u32)
 }
 
-/// Writes the prefixes, in groups that are on the same lists: the lists, the numbers of both families, and the prefixes,
-/// of IPv4 in one word and of IPv6 in three.
-fn put_prefixes(
-    words: &mut Vec<u64>,
-    by_own: BTreeMap<u32, (Vec<Ipv4Net>, Vec<Ipv6Net>)>,
-) -> Result<(), Invalid> {
-    for (own, (ipv4, ipv6)) in by_own {
-        words.extend([own.into(), joined(fits(ipv4.len())?, fits(ipv6.len())?)]);
-        words.extend(
-            ipv4.iter()
-                .map(|net| joined(net.prefix_len().into(), net.addr().into())),
-        );
-        for net in ipv6 {
-            let address = u128::from(net.addr());
-            words.extend([
-                (address >> 64) as u64,
-                address as u64,
-                net.prefix_len().into(),
-            ]);
-        }
-    }
-    Ok(())
-}
-
-/// The prefixes in the words of an index, each with the lists that it is on. None if these are no such words.
-pub fn prefixes(array: &impl Array) -> Option<Vec<(IpNet, u32)>> {
+/// The prefixes in the words of an index, by the bits of the lists that they are on. None if these are no such words.
+pub fn prefixes(array: &impl Array) -> Option<Vec<(Prefixes, u32)>> {
     let mut next = Index::read(array)?.prefixes;
     let mut word = || {
         next = next.checked_add(1)?;
         array.word(next - 1)
     };
-    let mut prefixes = Vec::new();
+    let mut groups = Vec::new();
     while let Some(own) = word() {
         let own = u32::try_from(own).ok()?;
         let (ipv4, ipv6) = halves(word()?);
+        let (mut of_ipv4, mut of_ipv6) = (Vec::new(), Vec::new());
         for _ in 0..ipv4 {
             let (length, address) = halves(word()?);
-            let net = Ipv4Net::new(address.into(), u8::try_from(length).ok()?).ok()?;
-            prefixes.push((net.into(), own));
+            of_ipv4.push(Ipv4Net::new(address.into(), u8::try_from(length).ok()?).ok()?);
         }
         for _ in 0..ipv6 {
             let address = u128::from(word()?) << 64 | u128::from(word()?);
-            let net = Ipv6Net::new(address.into(), u8::try_from(word()?).ok()?).ok()?;
-            prefixes.push((net.into(), own));
+            of_ipv6.push(Ipv6Net::new(address.into(), u8::try_from(word()?).ok()?).ok()?);
         }
+        groups.push((Prefixes::of_families(of_ipv4, of_ipv6), own));
     }
-    Some(prefixes)
+    Some(groups)
 }
 
 /// The lists that decide about an address, by the words of an index. None if these are no such words.

@@ -9,7 +9,7 @@ use std::{
 use fastrand::Rng;
 
 use super::*;
-use crate::{Lists, TierBits};
+use crate::{Lists, TierBits, compile::Compiled};
 
 /// Words in memory.
 struct Memory(Vec<u64>);
@@ -20,8 +20,18 @@ impl Array for Memory {
     }
 }
 
-fn index(prefixes: &BTreeMap<IpNet, Listed>) -> Memory {
-    let (memory, index) = words(prefixes).unwrap();
+/// The words of an index, each of which is written once, and the places of its parts.
+fn words(prefixes: &Compiled) -> (Vec<u64>, Index) {
+    let plan = Plan::new(prefixes).unwrap();
+    let index = plan.index;
+    let mut words = vec![None; plan.length as usize];
+    plan.write(|place, word| assert_eq!(words[place as usize].replace(word), None, "{place}"));
+    let all: Option<Vec<u64>> = words.into_iter().collect();
+    (all.expect("all words"), index)
+}
+
+fn index(prefixes: &Compiled) -> Memory {
+    let (memory, index) = words(prefixes);
     let memory = Memory(memory);
     assert_eq!(Index::read(&memory), Some(index));
     memory
@@ -58,14 +68,18 @@ fn edges(prefixes: &BTreeMap<IpNet, Listed>) -> Vec<IpAddr> {
     edges
 }
 
-fn check(prefixes: &BTreeMap<IpNet, Listed>, more: impl IntoIterator<Item = IpAddr>) {
-    let index = index(prefixes);
+fn check(compiled: &Compiled, more: impl IntoIterator<Item = IpAddr>) {
+    let index = index(compiled);
+    let prefixes: &BTreeMap<_, _> = &compiled.iter().collect();
     for address in edges(prefixes).into_iter().chain(more) {
         let (found, wanted) = (listed(&index, address), longest(prefixes, address));
         assert_eq!(found, Some(wanted), "{address} in {prefixes:?}");
     }
-    let mut own: Vec<_> = super::prefixes(&index).unwrap();
-    own.sort_unstable();
+    let groups = super::prefixes(&index).unwrap();
+    let all = groups
+        .iter()
+        .flat_map(|(prefixes, own)| prefixes.iter().map(|net| (net, *own)));
+    let own: BTreeMap<_, _> = all.collect();
     let wanted = prefixes
         .iter()
         .map(|(prefix, listed)| (*prefix, listed.own));
@@ -156,11 +170,163 @@ fn words_of_an_index_stay_within_their_bound() {
             allow: (1..=many).map(prefix).collect(),
             ..Lists::default()
         };
-        let (words, index) = words(&lists.compile(&TierBits::default())).unwrap();
+        let (words, index) = words(&lists.compile(&TierBits::default()));
         let ranges = 2 * many as usize;
         let of_ranges = index.prefixes as usize * 8;
         assert!(of_ranges <= ranges * bytes + 1_000, "{of_ranges} bytes");
         assert!(words.len() * 8 - of_ranges <= many as usize * 24 + 1_000);
+    }
+}
+
+/// A trie of prefixes, a bit at each step.
+#[derive(Default)]
+struct Trie {
+    nodes: Vec<Node>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Node {
+    children: [usize; 2],
+    listed: Option<Listed>,
+}
+
+/// The bits of an address, the first one highest, and their number.
+fn bits(address: IpAddr) -> (u128, u8) {
+    match address {
+        IpAddr::V4(v4) => (u128::from(v4.to_bits()) << 96, 32),
+        IpAddr::V6(v6) => (v6.to_bits(), 128),
+    }
+}
+
+impl Trie {
+    /// The prefixes of one family.
+    fn new(prefixes: &BTreeMap<IpNet, Listed>, is_ipv4: bool) -> Self {
+        let mut nodes = vec![Node::default()];
+        let of_family = |(net, _): &(&IpNet, &Listed)| net.addr().is_ipv4() == is_ipv4;
+        for (net, listed) in prefixes.iter().filter(of_family) {
+            let (mut place, (bits, _)) = (0, bits(net.network()));
+            for step in 0..net.prefix_len() {
+                let side = (bits >> (127 - step) & 1) as usize;
+                if nodes[place].children[side] == 0 {
+                    nodes[place].children[side] = nodes.len();
+                    nodes.push(Node::default());
+                }
+                place = nodes[place].children[side];
+            }
+            nodes[place].listed = Some(*listed);
+        }
+        Self { nodes }
+    }
+
+    fn longest(&self, address: IpAddr) -> Listed {
+        let (bits, length) = bits(address);
+        let mut node = self.nodes[0];
+        let mut found = node.listed;
+        for step in 0..length {
+            match node.children[(bits >> (127 - step) & 1) as usize] {
+                0 => break,
+                next => node = self.nodes[next],
+            }
+            found = node.listed.or(found);
+        }
+        Listed {
+            own: 0,
+            ..found.unwrap_or_default()
+        }
+    }
+}
+
+/// Prefixes as published lists have them: blocks of a country one behind the other, addresses close together that were
+/// banned, networks with exceptions in them; and addresses far from all others.
+fn shaped(rng: &mut Rng, is_ipv6: bool, count: usize) -> Vec<IpNet> {
+    let (width, first): (u8, u128) = match is_ipv6 {
+        true => (128, 0x2a00 << 112),
+        false => (32, 0),
+    };
+    let net = |bits: u128, length: u8| {
+        let net = match is_ipv6 {
+            true => IpNet::new(Ipv6Addr::from(bits).into(), length),
+            false => IpNet::new(Ipv4Addr::from(bits as u32).into(), length),
+        };
+        net.unwrap().trunc()
+    };
+    let lengths: &[u8] = match is_ipv6 {
+        true => &[29, 32, 32, 36, 40, 44, 48, 48, 48, 56, 63, 64],
+        false => &[14, 16, 18, 19, 20, 21, 22, 22, 23, 24, 24, 24],
+    };
+    let mut all = Vec::new();
+    while all.len() < count {
+        let bits = first | rng.u128(..) >> (128 - u32::from(width)) >> (u32::from(is_ipv6) * 12);
+        let length = *rng.choice(lengths).unwrap();
+        let host = u32::from(width - length);
+        match rng.u8(0..4) {
+            0 => {
+                // Those behind it, mostly without a gap.
+                for step in 0..rng.u128(1..40) {
+                    let step = step + u128::from(rng.u8(0..8) == 0);
+                    all.push(net(bits.wrapping_add(step << host), length));
+                }
+            }
+            1 => {
+                let few = if is_ipv6 { 80 } else { 8 };
+                for _ in 0..rng.usize(1..60) {
+                    all.push(net(bits ^ rng.u128(..) >> (128 - few), width));
+                }
+            }
+            2 => {
+                for length in length..width {
+                    if rng.u8(0..6) == 0 {
+                        all.push(net(bits ^ rng.u128(..) >> (128 - host), length));
+                    }
+                }
+                all.push(net(bits, length));
+            }
+            _ => all.push(net(bits, width)),
+        }
+    }
+    all
+}
+
+/// A trie and a search through all prefixes give the lists of the longest one at all edges.
+#[test]
+fn lists_as_published_are_found_as_by_a_trie_and_by_a_plain_list() {
+    let mut rng = Rng::with_seed(61);
+    for round in 0..6 {
+        let mut lists = Lists::default();
+        for is_ipv6 in [false, true] {
+            lists.allow.extend(shaped(&mut rng, is_ipv6, 300));
+            lists.deny.extend(shaped(&mut rng, is_ipv6, 3_000));
+            // A country and the bans in it.
+            let within: Vec<_> = lists.deny.iter().filter(|_| rng.u8(0..9) == 0).collect();
+            lists.allow.extend(within);
+        }
+        check_long(&lists.compile(&TierBits::default()), &mut rng, round);
+    }
+}
+
+fn check_long(compiled: &Compiled, rng: &mut Rng, round: u32) {
+    let index = index(compiled);
+    let prefixes = compiled.iter().collect();
+    let tries = [true, false].map(|is_ipv4| Trie::new(&prefixes, is_ipv4));
+    let edges = edges(&prefixes);
+    for address in &edges {
+        let found = listed(&index, *address);
+        let wanted = tries[usize::from(address.is_ipv6())].longest(*address);
+        assert_eq!(found, Some(wanted), "{address}, round {round}");
+    }
+    for _ in 0..300 {
+        let address = *rng.choice(&edges).unwrap();
+        let around = prefixes.iter().filter(|(net, _)| net.contains(&address));
+        let longest = around.max_by_key(|(net, _)| net.prefix_len());
+        let wanted = longest.map_or(Listed::default(), |(_, listed)| Listed {
+            own: 0,
+            ..*listed
+        });
+        assert_eq!(
+            listed(&index, address),
+            Some(wanted),
+            "{address}, round {round}"
+        );
     }
 }
 
@@ -169,7 +335,7 @@ fn words_of_an_index_stay_within_their_bound() {
 fn other_words_are_no_index() {
     let mut rng = Rng::with_seed(58);
     let prefixes = random_lists(&mut rng).compile(&TierBits::default());
-    let (whole, _) = words(&prefixes).unwrap();
+    let (whole, _) = words(&prefixes);
     for _ in 0..2_000 {
         let mut torn = whole[..rng.usize(0..=whole.len())].to_vec();
         for _ in 0..rng.usize(0..4) {

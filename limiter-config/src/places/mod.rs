@@ -11,7 +11,7 @@ use std::{
     path::Path,
 };
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use limiter_lists::Packed;
 use maxminddb::{MaxMindDbError, Reader, WithinOptions};
 use serde::de::IgnoredAny;
@@ -116,9 +116,11 @@ pub fn prefixes(
             };
             Err(format!("{shown} has {missing}{fields}"))
         }
-        None => Ok(IpNet::aggregate(&search.found.concat())
-            .into_iter()
-            .collect()),
+        None => {
+            let (ipv4, ipv6) = (&search.ipv4, &search.ipv6);
+            let fewest = (Ipv4Net::aggregate(ipv4), Ipv6Net::aggregate(ipv6));
+            Ok(Prefixes::of_families(fewest.0, fewest.1))
+        }
     }
 }
 
@@ -200,7 +202,10 @@ struct Search {
     /// The index of each of them in `found`.
     countries: HashMap<String, usize>,
     systems: HashMap<u32, usize>,
-    found: Vec<Vec<IpNet>>,
+    /// Whether there are prefixes of it.
+    found: Vec<bool>,
+    ipv4: Vec<Ipv4Net>,
+    ipv6: Vec<Ipv6Net>,
     /// True if some record has a country, or an autonomous system.
     has: [bool; 2],
 }
@@ -212,7 +217,9 @@ impl Search {
         Self {
             countries: names.zip(0..).collect(),
             systems: numbers.zip(countries.len()..).collect(),
-            found: vec![Vec::new(); countries.len() + systems.len()],
+            found: vec![false; countries.len() + systems.len()],
+            ipv4: Vec::new(),
+            ipv6: Vec::new(),
             has: [false; 2],
         }
     }
@@ -234,9 +241,17 @@ impl Search {
                     indices
                 }
             };
+            if indices == [None; 2] {
+                continue;
+            }
+            let net = network.network()?;
+            match of_family(net.ip(), net.prefix()) {
+                Some(IpNet::V4(net)) => self.ipv4.push(net),
+                Some(IpNet::V6(net)) => self.ipv6.push(net),
+                None => continue,
+            }
             for index in indices.into_iter().flatten() {
-                let net = network.network()?;
-                self.found[index].extend(of_family(net.ip(), net.prefix()));
+                self.found[index] = true;
             }
         }
         Ok(())
@@ -270,7 +285,7 @@ impl Search {
             .map(|(name, index)| (name.clone(), index));
         let systems = self.systems.iter();
         let mut names = names.chain(systems.map(|(number, index)| (format!("AS{number}"), index)));
-        let (name, _) = names.find(|(_, index)| self.found[**index].is_empty())?;
+        let (name, _) = names.find(|(_, index)| !self.found[**index])?;
         Some((format!("no prefixes of {name}"), true))
     }
 }

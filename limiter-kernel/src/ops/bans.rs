@@ -101,9 +101,9 @@ pub fn of(attachment: &Attachment, origin: &str) -> Result<(Own, u64)> {
 
 /// The networks on the allow list, which bans of programs do not drop.
 pub fn allowed(attachment: &Attachment) -> Result<Vec<IpNet>> {
-    let listed = attachment.lists.entries()?.into_iter();
-    let allowed = listed.filter(|(_, own)| own & ON_ALLOW != 0);
-    Ok(allowed.map(|(prefix, _)| prefix).collect())
+    let listed = attachment.lists.prefixes()?;
+    let allowed = listed.iter().filter(|(_, own)| own & ON_ALLOW != 0);
+    Ok(allowed.flat_map(|(prefixes, _)| prefixes).collect())
 }
 
 /// True if a limit of the attachment is about throttled sources.

@@ -1,11 +1,6 @@
 //! A change from one generation to the next: prepared without the attachment's lock, put in force with it.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    os::fd::AsFd,
-    path::PathBuf,
-    time::Duration,
-};
+use std::{collections::BTreeSet, os::fd::AsFd, path::PathBuf, time::Duration};
 
 use limiter_common::abi::{Constants, NEXT_FALLBACK};
 use limiter_config::{Lists, Settings};
@@ -88,7 +83,7 @@ impl View {
         let view = |generation: &Generation| -> Result<_> {
             let folder = generation.dir.clone();
             let mut record = Record::open(&folder, &attachment.interface.name)?;
-            let lists = ListTables::open(&folder)?.entries()?;
+            let lists = ListTables::open(&folder)?.prefixes()?;
             record.settings.lists = Lists::from_compiled(&record.tiers, &lists);
             Ok(Self { record, folder })
         };
@@ -348,11 +343,10 @@ fn load(dir: &Dir, views: &[View], record: Record, config: &Constants) -> Result
     let same =
         |view: &&View| view.record.settings.lists == *lists && view.record.tiers == record.tiers;
     let pinned = views.iter().find(same);
-    let prefixes = pinned.is_none().then(|| lists.compile(&record.tiers));
-    let none = BTreeMap::new();
+    let prefixes = lists.compile(&record.tiers);
     let lists = match pinned {
         Some(view) => ListMaps::Pinned(&view.folder),
-        None => ListMaps::New(prefixes.as_ref().unwrap_or(&none)),
+        None => ListMaps::New(&prefixes),
     };
     let program = object::load(config, Maps::Pinned(dir), lists, record.frags)?;
     Ok(Loaded { record, program })

@@ -3,12 +3,14 @@
 use std::{net::IpAddr, sync::atomic::Ordering::Relaxed};
 
 use aya::{Ebpf, maps::Map};
-use ipnet::IpNet;
 use limiter_common::{
     abi::Listed,
     index::{Array, HEADER, Index},
 };
-use limiter_config::index;
+use limiter_config::{
+    Prefixes,
+    index::{self, Plan},
+};
 
 use crate::{
     Error, Result,
@@ -26,15 +28,14 @@ impl Array for Words {
     }
 }
 
-/// Puts the words of an index into the map of a program that is not loaded yet.
-pub(crate) fn fill(ebpf: &mut Ebpf, words: &[u64]) -> Result<()> {
+/// Writes an index into the map of a program that is not loaded yet.
+pub(crate) fn fill(ebpf: &mut Ebpf, plan: Plan<'_>) -> Result<()> {
     let Map::Array(map) = maps::named(ebpf, LISTED)? else {
         return Err(maps::missing(LISTED));
     };
-    let mapped = Words::map(map, size_of_val(words)).failed("mapping the lists")?;
-    for (place, word) in mapped.iter().zip(words) {
-        place.store(*word, Relaxed);
-    }
+    let bytes = plan.length as usize * size_of::<u64>();
+    let words = Words::map(map, bytes).failed("mapping the lists")?;
+    plan.write(|place, word| words[place as usize].store(word, Relaxed));
     Ok(())
 }
 
@@ -70,8 +71,8 @@ impl ListTables {
         index::listed(&self.words, source).ok_or_else(unreadable)
     }
 
-    /// All prefixes, each with the bits of the lists that it is on.
-    pub fn entries(&self) -> Result<Vec<(IpNet, u32)>> {
+    /// All prefixes, by the bits of the lists that they are on.
+    pub fn prefixes(&self) -> Result<Vec<(Prefixes, u32)>> {
         index::prefixes(&self.words).ok_or_else(unreadable)
     }
 }

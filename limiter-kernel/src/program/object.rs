@@ -1,7 +1,6 @@
 //! The compiled program: chosen by byte order, given its constants, loaded over new or pinned maps.
 
 use std::{
-    collections::BTreeMap,
     io,
     os::fd::{AsFd, BorrowedFd},
 };
@@ -11,14 +10,13 @@ use aya::{
     maps::{Map, MapData, MapError, ProgramArray},
     programs::{Program as AyaProgram, ProgramError, ProgramFd},
 };
-use ipnet::IpNet;
 use limiter_common::{
-    abi::{CLOCK_KERNEL, Constants, Listed, SETS_OF_WORD, log::LOGS_BYTES, rules::absent},
+    abi::{CLOCK_KERNEL, Constants, SETS_OF_WORD, log::LOGS_BYTES, rules::absent},
     policy::{learn, second_chance::lines},
     table::{Seed, key::SLOTS},
 };
 
-use limiter_config::index;
+use limiter_config::{compile::Compiled, index::Plan};
 
 use crate::{
     error::{self, Error, Failed, Result, cause, read_failed},
@@ -70,7 +68,7 @@ pub enum Maps<'a> {
 #[derive(Clone, Copy, Debug)]
 pub enum ListMaps<'a> {
     /// New maps with these prefixes.
-    New(&'a BTreeMap<IpNet, Listed>),
+    New(&'a Compiled),
     /// The maps that are pinned in this folder of a generation.
     Pinned(&'a Dir),
 }
@@ -152,10 +150,14 @@ pub fn load(
     }
     let limits = &constants.0.limits[..constants.0.limits_length as usize];
     constants.0.absent = absent(limits);
-    let words;
-    (words, constants.0.index) = match lists {
-        ListMaps::New(prefixes) => index::words(prefixes)?,
-        ListMaps::Pinned(folder) => (Vec::new(), list_maps::index(folder)?),
+    let plan;
+    (plan, constants.0.index) = match lists {
+        ListMaps::New(prefixes) => {
+            let plan = Plan::new(prefixes)?;
+            let index = plan.index;
+            (Some(plan), index)
+        }
+        ListMaps::Pinned(folder) => (None, list_maps::index(folder)?),
     };
     // Keeps the pins open: the loader opens the maps by their descriptors.
     let mut held = Vec::new();
@@ -177,13 +179,11 @@ pub fn load(
         }
         Maps::Pinned(folder) => held.extend(pin_paths(&mut loader, &maps::MAPS, next, folder)?),
     }
-    match lists {
-        ListMaps::New(_) => {
-            loader.map_max_entries(maps::LISTED, u32::try_from(words.len()).unwrap_or(u32::MAX));
-        }
-        ListMaps::Pinned(folder) => {
-            held.extend(pin_paths(&mut loader, &maps::LIST_MAPS, next, folder)?);
-        }
+    if let Some(plan) = &plan {
+        loader.map_max_entries(maps::LISTED, plan.length);
+    }
+    if let ListMaps::Pinned(folder) = lists {
+        held.extend(pin_paths(&mut loader, &maps::LIST_MAPS, next, folder)?);
     }
     match maps {
         _ if config.log == 0 => {}
@@ -200,8 +200,8 @@ pub fn load(
     };
     let object = specialised(object, &constants)?;
     let mut ebpf = loader.load(&object).map_err(load_error)?;
-    if let ListMaps::New(_) = lists {
-        list_maps::fill(&mut ebpf, &words)?;
+    if let Some(plan) = plan {
+        list_maps::fill(&mut ebpf, plan)?;
     }
     if let Some(full_at) = new_sources_full_at {
         maps::fill_table(&mut ebpf, seed, full_at)?;

@@ -138,7 +138,7 @@ impl Attachment {
     /// The settings in force, with the lists, which are read back from their maps.
     pub fn settings(&self) -> Result<Settings> {
         Ok(Settings {
-            lists: Lists::from_compiled(&self.record.tiers, &self.lists.entries()?),
+            lists: Lists::from_compiled(&self.record.tiers, &self.lists.prefixes()?),
             ..self.record.settings.clone()
         })
     }

@@ -1,6 +1,6 @@
 //! The implementation of limiter-fleet's host.
 
-use std::{sync::Arc, time::Instant};
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use limiter_common::{
     abi::{REASON_MAX, Source},
@@ -10,7 +10,7 @@ use limiter_common::{
         key::{IPV6, SLOTS, SourceKey, is_link_local},
     },
 };
-use limiter_config::Scope;
+use limiter_config::{Prefixes, Scope};
 use limiter_feed::{Wanted, WantedBan, bannable};
 use limiter_fleet::{
     conflicts::Held,
@@ -70,7 +70,7 @@ impl Host for Here {
         let runtime = Handle::current();
         let edit = async move {
             let text = |error: Error| error.to_string();
-            let swapped = set::overlay(&interface, lists).await;
+            let swapped = set::overlay(&interface, prefixes(lists)).await;
             let banned = match bans {
                 Some(bans) => feed::bring(&interface, BY_FLEET, wanted(bans)).await,
                 None => Ok(None),
@@ -87,6 +87,13 @@ impl Host for Here {
             bans: Err(error.to_string()),
         })
     }
+}
+
+fn prefixes(lists: OnLists) -> BTreeMap<String, Prefixes> {
+    let lists = lists.into_iter();
+    lists
+        .map(|(name, prefixes)| (name, prefixes.into_iter().collect()))
+        .collect()
 }
 
 /// The fleet's bans as those of a feed, without those that have ended or that no host can make.

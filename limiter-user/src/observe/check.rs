@@ -127,19 +127,18 @@ fn deciding(attachment: &Attachment, source: IpAddr, lists: u32) -> Result<Vec<O
         return Ok(Vec::new());
     }
     let record = &attachment.record;
-    let entries = attachment.lists.entries()?;
+    let groups = attachment.lists.prefixes()?;
     let names = record.list_sizes.iter().map(|(name, _)| name);
     let decides = |name: &String| {
         let bit = record.tiers.of(name).filter(|bit| lists >> bit & 1 != 0)?;
-        let on_it = entries
-            .iter()
-            .filter(|(prefix, own)| own >> bit & 1 != 0 && prefix.contains(&source));
-        let (prefix, _) = on_it.max_by_key(|(prefix, _)| prefix.prefix_len())?;
+        let on_it = groups.iter().filter(|(_, own)| own >> bit & 1 != 0);
+        let around = on_it.filter_map(|(prefixes, _)| prefixes.around(source));
+        let prefix = around.max_by_key(|prefix| prefix.prefix_len())?;
         let of_fleet = record.overlay.alone.get(name);
-        let of_fleet = of_fleet.is_some_and(|alone| alone.contains(prefix));
+        let of_fleet = of_fleet.is_some_and(|alone| alone.contains(&prefix));
         Some(OnList {
             list: name.clone(),
-            prefix: show(prefix),
+            prefix: show(&prefix),
             by: of_fleet.then_some("fleet"),
             host: None,
             since: None,

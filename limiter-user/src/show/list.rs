@@ -68,7 +68,10 @@ mod tests {
         let in_force = ["192.0.2.2", "2001:db8::/32"].map(str::to_owned);
         let fleet = [listed("192.0.2.2", 1.0), listed("::/0", 1.0)];
         let read = limiter_config::lists::read(lines(&in_force, &fleet).as_bytes()).unwrap();
-        let shown: Vec<_> = read.iter().map(limiter_config::lists::show).collect();
+        let shown: Vec<_> = read
+            .iter()
+            .map(|net| limiter_config::lists::show(&net))
+            .collect();
         assert_eq!(shown, in_force);
     }
 }

@@ -6,8 +6,8 @@ use crate::exact::cases;
 use ipnet::IpNet;
 use limiter_common::arithmetic::quota::{BY_BYTES, SHARED};
 use limiter_config::{
-    Scope, Settings, file,
-    lists::{Prefixes, prefix},
+    Prefixes, Scope, Settings, file,
+    lists::prefix,
     overlay::{OnLists, Overlay},
 };
 use limiter_kernel::state::record::Record;
@@ -239,7 +239,7 @@ proptest! {
             }
             (record, _) = next.changed(settings, None, 1_522, 1 << 40).unwrap();
             for (name, prefixes) in record.settings.lists.all().filter(|(name, _)| *name != "allow") {
-                let both: Prefixes = own[name].union(&of_fleet[name]).copied().collect();
+                let both: Prefixes = own[name].iter().chain(&of_fleet[name]).collect();
                 prop_assert_eq!(prefixes, &both, "{}", name);
             }
             let without = record.overlay.without(record.settings.clone()).lists;

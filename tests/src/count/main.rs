@@ -24,7 +24,7 @@ fn main() {
         let (config, prefixes) = constants(&settings, CLOCK_PACKET);
         let mut packet = [0; 128];
         packet[..frame.len()].copy_from_slice(&frame);
-        Aligned((packet, Model::new(config, &prefixes, 1)))
+        Aligned((packet, Model::new(config, &prefixes.iter().collect(), 1)))
     };
     let [mut counted, mut other] = [make(), make()];
     let offer = |packet_and_model: &mut Aligned<([u8; 128], Model)>, now| {

@@ -10,7 +10,7 @@ use super::message::expect_one_line;
 pub(super) fn run(bytes: &[u8]) {
     match read(bytes) {
         Ok(prefixes) => {
-            let shown: String = prefixes.iter().map(|prefix| show(prefix) + "\n").collect();
+            let shown: String = prefixes.iter().map(|prefix| show(&prefix) + "\n").collect();
             assert_eq!(read(shown.as_bytes()), Ok(prefixes));
         }
         Err(mistakes) => mistakes.iter().for_each(|why| expect_one_line(why)),
@@ -25,7 +25,8 @@ pub(super) fn run(bytes: &[u8]) {
     if let Some(wanted) = wanted
         && bytes.iter().all(is_plain)
     {
-        let found = read(bytes).unwrap().into_iter();
+        let read = read(bytes).unwrap();
+        let found = read.iter();
         let found: BTreeSet<_> = found
             .map(|prefix| (prefix.addr(), prefix.prefix_len()))
             .collect();

@@ -2,8 +2,7 @@
 
 use std::{collections::BTreeSet, net::IpAddr};
 
-use ipnet::IpNet;
-use limiter_config::Lists;
+use limiter_config::{Lists, Prefixes};
 
 /// The result of looking up a source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,9 +27,9 @@ impl Listed {
 }
 
 /// The length of the longest of `prefixes` that contains `source`.
-fn longest<'a>(prefixes: impl IntoIterator<Item = &'a IpNet>, source: IpAddr) -> Option<u8> {
-    let holding = prefixes.into_iter().filter(|net| net.contains(&source));
-    holding.map(IpNet::prefix_len).max()
+fn longest(prefixes: &Prefixes, source: IpAddr) -> Option<u8> {
+    let holding = prefixes.iter().filter(|net| net.contains(&source));
+    holding.map(|net| net.prefix_len()).max()
 }
 
 /// Looks up a source. Between `allow` and `deny`, the longest prefix decides, `deny` on a tie. Among the tiers, all

@@ -36,7 +36,7 @@ fn listed(rng: &mut Rng, settings: &Settings) -> Option<IpNet> {
         .all()
         .flat_map(|(_, entries)| entries)
         .collect();
-    (!prefixes.is_empty() && percent(rng, 40)).then(|| **one(rng, &prefixes))
+    (!prefixes.is_empty() && percent(rng, 40)).then(|| *one(rng, &prefixes))
 }
 
 /// An address from a small pool, so that buckets are used again; or an address at the end of a prefix or next to it.

@@ -6,9 +6,8 @@ use fastrand::Rng;
 use ipnet::IpNet;
 use limiter_config::{
     Adaptive, Algorithm, Control, Direction, Exempt, Key, Limit, Lists, Malformed, Match, Mode,
-    NewSources, Rate, Settings, Translator, Unit,
+    NewSources, Prefixes, Rate, Settings, Translator, Unit,
     adaptive::When,
-    lists::Prefixes,
     matches::{Destination, Hex, IpVersion, Payload, PortRange},
 };
 

@@ -109,7 +109,7 @@ fn pinned(
     )?;
 
     let record = Record::open(&opened, name).map_err(|e| e.to_string())?;
-    let lists = ListTables::open(&opened).and_then(|tables| tables.entries());
+    let lists = ListTables::open(&opened).and_then(|tables| tables.prefixes());
     let lists = Lists::from_compiled(&record.tiers, &lists.map_err(|e| e.to_string())?);
     settings(name, &record, &lists, &attached.config)?;
     let file = record.file.map(|path| path.to_str().unwrap().to_owned());
@@ -146,7 +146,7 @@ fn settings(name: &str, record: &Record, lists: &Lists, config: &Config) -> Resu
     )?;
     let found = lists
         .all()
-        .map(|(name, prefixes)| (name.to_owned(), prefixes.clone()));
+        .map(|(name, prefixes)| (name.to_owned(), prefixes.iter().collect()));
     same(&title("lists"), &found.collect(), &config.lists)
 }
 

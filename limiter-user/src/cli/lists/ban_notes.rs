@@ -11,9 +11,9 @@ use crate::{cli::shared::note, observe, show::bans::since};
 /// Says which of the two takes precedence where a ban and an allowed prefix overlap.
 pub fn allowed(interface: &str, wish: &Wish, allow: &Prefixes) {
     let bans = || wish.prefixes.iter();
-    let is_in_ban = |allowed: &&IpNet| bans().any(|ban| ban.contains(*allowed));
+    let is_in_ban = |allowed: &IpNet| bans().any(|ban| ban.contains(allowed));
     let is_around =
-        |allowed: &&IpNet| !is_in_ban(allowed) && bans().any(|ban| allowed.contains(ban));
+        |allowed: &IpNet| !is_in_ban(allowed) && bans().any(|ban| allowed.contains(ban));
     if let Some(passing) = first_of(allow.iter().filter(is_in_ban)) {
         note(&format!(
             "{passing} still passes {interface}: on allow, the same or a longer prefix takes precedence over a ban"

@@ -24,7 +24,7 @@ impl Edit {
         let edit = Self {
             kind: self.kind,
             name: self.name.clone(),
-            prefixes: &self.prefixes - kept,
+            prefixes: self.prefixes.difference(kept).collect(),
         };
         edit.after(in_force).ok()
     }
@@ -39,7 +39,7 @@ impl Edit {
         let own = own.lists.named_mut(name).cloned().unwrap_or_default();
         // Other commands that change the attachment must not wait for this one.
         drop(attachment);
-        let given = prefixes.iter().copied().collect();
+        let given = prefixes.iter().collect();
         let mut not_there = None;
         let (change, done) = match kind {
             Kind::Replace => anyhow::bail!(invalid!(

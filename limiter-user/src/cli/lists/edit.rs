@@ -1,6 +1,6 @@
 //! `limiter allow`, `limiter deny` and `limiter tier`.
 
-use std::path::PathBuf;
+use std::{borrow::Borrow, path::PathBuf};
 
 use anyhow::bail;
 use clap::{Args, Subcommand};
@@ -156,7 +156,7 @@ async fn execute<On: Args>(
     let mut prefixes: Prefixes = given.prefixes.into_iter().collect();
     if let Some(path) = &given.file {
         let in_file = lists::named(path);
-        prefixes.extend(in_file.map_err(|mistakes| {
+        prefixes.join(in_file.map_err(|mistakes| {
             let mistakes = mistakes.join("; ");
             anyhow::anyhow!(
                 "{} is no list, and nothing was changed: {mistakes}",
@@ -179,7 +179,10 @@ async fn execute<On: Args>(
 async fn print(interface: &str, name: &str, json: bool) -> anyhow::Result<()> {
     let mut settings = Attachment::open(interface).await?.settings()?;
     let is_shared = settings.shares(name);
-    let prefixes = find(&mut settings, name)?.iter().map(show).collect();
+    let prefixes = find(&mut settings, name)?
+        .iter()
+        .map(|prefix| show(&prefix))
+        .collect();
     let (fleet, error) = match is_shared {
         false => (None, None),
         true => match ask::listed(interface, name).await {
@@ -259,10 +262,10 @@ impl Edit {
         let name = &self.name;
         let absent = self.prefixes.difference(list);
         let around = absent.clone().next().and_then(|absent| {
-            let around = list.iter().filter(|prefix| prefix.contains(absent));
-            around.max_by_key(|prefix| prefix.prefix_len())
+            let around = list.iter().filter(|prefix| prefix.contains(&absent));
+            around.max_by_key(IpNet::prefix_len)
         });
-        let around = around.map(|prefix| format!("; {} on {name} contains it", show(prefix)));
+        let around = around.map(|prefix| format!("; {} on {name} contains it", show(&prefix)));
         let (first, around) = (first_of(absent)?, around.unwrap_or_default());
         Some(format!("{first} is not on {name}{around}"))
     }
@@ -281,8 +284,8 @@ impl Edit {
 }
 
 /// The first of several prefixes as text, with the number of others.
-pub fn first_of<'p>(mut prefixes: impl Iterator<Item = &'p IpNet>) -> Option<String> {
-    let first = show(prefixes.next()?);
+pub fn first_of(mut prefixes: impl Iterator<Item = impl Borrow<IpNet>>) -> Option<String> {
+    let first = show(prefixes.next()?.borrow());
     Some(match prefixes.count() {
         0 => first,
         more => format!("{first} and {more} more"),

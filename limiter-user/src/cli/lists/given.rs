@@ -82,12 +82,12 @@ pub fn prefixes(
                         "standard input has more than {TEXT_MOST} bytes, and none was {verb}ned: use `limiter feed` for lists of this size"
                     );
                 }
-                all.extend(listed(wanted, "standard input", lists::read(&bytes))?);
+                all.extend(&listed(wanted, "standard input", lists::read(&bytes))?);
             }
         }
     }
     if let Some(path) = file {
-        all.extend(listed(
+        all.extend(&listed(
             wanted,
             &path.display().to_string(),
             lists::named(path),
@@ -108,7 +108,7 @@ fn listed(
         anyhow::anyhow!("{name} is no list to {verb}, and none was {verb}ned: {mistakes}")
     })?;
     let checked = read.iter().filter(|_| wanted == Use::Ban);
-    let refused = checked.filter_map(|net| bannable(*net).err());
+    let refused = checked.filter_map(|net| bannable(net).err());
     let refused: Vec<_> = refused.map(|why| why.to_string()).collect();
     if refused.is_empty() {
         return Ok(read);

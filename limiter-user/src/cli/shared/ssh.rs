@@ -109,9 +109,8 @@ pub fn warn_of_ban(interface: &str, prefixes: &[IpNet], allow: &Prefixes) {
     let Some(client) = session().map(|session| session.client.0) else {
         return;
     };
-    let around = |prefix: &&IpNet| prefix.contains(&client);
-    let allowed = allow.iter().filter(around).map(IpNet::prefix_len).max();
-    let mut bans = prefixes.iter().filter(around);
+    let allowed = allow.around(client).map(|prefix| prefix.prefix_len());
+    let mut bans = prefixes.iter().filter(|prefix| prefix.contains(&client));
     if let Some(ban) = bans.find(|ban| allowed < Some(ban.prefix_len())) {
         output::warn(&format!(
             "WARNING: if your SSH session from {client} comes in through {interface}, this ban drops its packets: `limiter unban {interface} {}` ends it, and `limiter allow add {interface} {client}` prevents it",

@@ -185,7 +185,7 @@ fn listed() -> Vec<CompletionCandidate> {
             .filter(|(name, _)| words.iter().any(|word| word == name));
         Some(
             named
-                .flat_map(|(_, prefixes)| prefixes.iter().map(show))
+                .flat_map(|(_, prefixes)| prefixes.iter().map(|prefix| show(&prefix)))
                 .collect(),
         )
     })

@@ -61,7 +61,7 @@ impl Compiled {
         let config = in_force.compile(&slots, &bits, FRAME_MAX)?;
         Ok(Self {
             config,
-            prefixes: settings.lists.compile(&bits),
+            prefixes: settings.lists.compile(&bits).iter().collect(),
             settings: settings.clone(),
         })
     }
