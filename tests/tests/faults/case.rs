@@ -66,7 +66,7 @@ pub const ABSENT: Look = [SENT; 3];
 /// The result under [`OLD`].
 pub const BY_OLD: Look = [3, SENT, SENT];
 
-/// The result under [`OLD`] with a ban of [`EDITED`].
+/// The result under [`OLD`] with [`EDITED`] banned or denied.
 const BY_BAN: Look = [3, 0, SENT];
 
 /// The configuration before most cases.
@@ -115,6 +115,15 @@ pub struct Place {
     _files: Folder,
     pub old: String,
     pub new: String,
+    /// Long deny lists. Only the second one has [`EDITED`].
+    lists: [String; 2],
+}
+
+/// So many prefixes of both families, far from all sources.
+fn far(network: u8) -> String {
+    let prefix =
+        |number: u8| format!("10.{network}.{number}.0/25\n2001:db8:{network}:{number}::/64\n");
+    (0..=255).map(prefix).collect()
 }
 
 impl Place {
@@ -124,6 +133,10 @@ impl Place {
             hosts: Hosts::new(),
             old: files.write("old.toml", at_driver(OLD)),
             new: files.write("new.toml", at_driver(NEW)),
+            lists: [
+                files.write("before.txt", far(95)),
+                files.write("after.txt", far(96) + EDITED),
+            ],
             _files: files,
         }
     }
@@ -173,6 +186,8 @@ pub enum Verb {
     Detach,
     /// `reload --try`: loads two programs with other lists, and swaps one in, as every change does.
     Change,
+    /// `deny replace` of a long list: loads a program with another index of all lists.
+    List,
     /// `keep --revert`, which ends a trial.
     Revert,
     /// `ban` of an address: one update of a map.
@@ -195,7 +210,11 @@ impl Verb {
         let on_trial = [&reload(&place.new)[..], &["--try", "1h"]].concat();
         let ban_all = [&["ban", "eth0"], &MANY[..]].concat();
         let unban_all = [&["unban", "eth0"], &MANY[..]].concat();
+        let [denied_before, denied_after] = &place.lists;
+        let replace = |file| ["deny", "replace", "eth0", "--file", file];
         let (command, before, after) = match self {
+            // The allowed prefix is in the same index, and stays.
+            Self::List => (replace(denied_after).to_vec(), BY_OLD, BY_BAN),
             Self::Attach => (place.attaching().to_vec(), ABSENT, BY_OLD),
             Self::Detach => (vec!["detach", "eth0"], BY_OLD, ABSENT),
             Self::Change => (on_trial.clone(), BY_OLD, BY_NEW),
@@ -217,6 +236,7 @@ impl Verb {
                 place.limiter(&some).expect(0);
             }
             Self::Unbans => place.limiter(&ban_all).expect(0),
+            Self::List => place.limiter(&replace(denied_before)).expect(0),
             Self::Change | Self::Revert => place.limiter(&reload(&place.old)).expect(0),
         };
         let begin = || {
@@ -229,7 +249,7 @@ impl Verb {
         begin();
         begin();
         // They load programs at each step.
-        let is_slow = [Self::Attach, Self::Change, Self::Revert].contains(&self);
+        let is_slow = [Self::Attach, Self::Change, Self::List, Self::Revert].contains(&self);
         let is_thinned = is_slow && repetitions(true, false);
         let counts = case.at_each_step(is_thinned, &fault, &judge, |step| {
             // After every third step, the stopped command is the next one.

@@ -33,6 +33,12 @@ fn killed_change_leaves_the_old_settings_or_the_trial() {
 }
 
 #[test]
+fn killed_replacement_of_a_list_leaves_the_old_lists_or_the_new_ones() {
+    need_kernel!();
+    kill_at_each_step(Verb::List);
+}
+
+#[test]
 fn killed_revert_leaves_the_trial_or_the_old_settings() {
     need_kernel!();
     kill_at_each_step(Verb::Revert);
