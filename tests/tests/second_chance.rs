@@ -247,6 +247,6 @@ fn new_clients_connect_by_their_first_retransmission_during_a_flood() {
     assert!(
         hosts
             .run("status eth0")
-            .contains("had been refused and sent again")
+            .contains("new sources refused before")
     );
 }

@@ -149,9 +149,7 @@ fn traffic(page: &mut Page, interface: &Interface) {
         let admitted = grouped(sources.second_chances);
         page.line(
             "retries",
-            &format!(
-                "{packets} of new sources that had been refused and sent again; {admitted} of these sources were let in"
-            ),
+            &format!("{packets} of new sources refused before; {admitted} of these were let in"),
         );
     }
     if sources.proven > 0 {
