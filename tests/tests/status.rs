@@ -63,7 +63,12 @@ fn status_measures_rates_on_request_only() {
         "{sent}/s sent: {status}"
     );
     let all = &status["interfaces"][0]["limits"][1]["rates"];
-    assert_eq!(all["dropped"], rates["dropped"], "{status}");
+    // The counters of limits are read a moment after the interface's, and the flood goes on.
+    let by_limit = all["dropped"]["packets"].as_f64().unwrap();
+    assert!(
+        (0.9 * dropped..1.1 * dropped).contains(&by_limit),
+        "{status}"
+    );
     let web = &status["interfaces"][0]["limits"][0]["rates"];
     assert_eq!(web["dropped"]["packets"], 0.0, "{status}");
 }
