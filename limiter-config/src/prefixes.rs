@@ -57,7 +57,7 @@ impl Prefixes {
         self.iter().next()
     }
 
-    /// Whether there are prefixes of IPv4, and of IPv6.
+    /// True if there are prefixes of IPv4, and likewise of IPv6.
     pub fn families(&self) -> [bool; 2] {
         [!self.ipv4.0.is_empty(), !self.ipv6.0.is_empty()]
     }

@@ -37,7 +37,7 @@ impl Limit {
             ..*rate
         };
         let least = Burst {
-            // Whole units that people type.
+            // People type units without a fraction.
             tokens: enough.next_multiple_of(1 << 10),
             unit: Some(Unit::Bytes),
         };

@@ -1,12 +1,12 @@
-//! One function: which of its values are known, and which of its instructions are needed.
+//! One function: the values that the constants decide, and the instructions that they replace.
 
 use crate::{
     instruction::{
-        ADD, ALU32, ALU64, AND, BY_REGISTER, DIV, END, FRAME, Instruction, JA, JUMP, JUMP32, LOAD,
-        LOAD_WORD, MOD, MOV, MUL, NEG, OR, STORE, STORE_NUMBER, SUB, XOR, lower, small,
+        ADD, ALU32, ALU64, AND, ARSH, BY_REGISTER, DIV, END, Instruction, JA, JUMP32, LOAD,
+        LOAD_WORD, LSH, MOD, MOV, MUL, NEG, OR, RSH, STORE, STORE_NUMBER, SUB, XOR, lower, small,
     },
     number::{computed, is_taken},
-    values::{State, Value, slots_from, slots_of},
+    values::{State, Value},
 };
 
 /// A thing that the relocation of an instruction refers to.
@@ -52,90 +52,6 @@ impl Function<'_> {
         }
     }
 
-    /// For each instruction, the first one from it on that is left. Jumps that lead there in any case are not.
-    fn next_left(&self, reached: &[bool]) -> Option<Vec<usize>> {
-        let length = self.code.len();
-        let mut next = vec![length; length + 1];
-        for index in (0..length).rev() {
-            let instruction = self.code[index];
-            let is_ahead = instruction.code == JUMP && instruction.offset >= 0;
-            let leads_on = is_ahead
-                && !self.is_second_half(index)
-                && *next.get(self.jump_target(index)?)? == next[index + 1];
-            next[index] = if reached[index] && !leads_on {
-                index
-            } else {
-                next[index + 1]
-            };
-        }
-        Some(next)
-    }
-
-    /// For each instruction, whether some way leads to it.
-    fn reached(&self) -> Option<Vec<bool>> {
-        let mut reached = vec![false; self.code.len()];
-        let mut waiting = vec![0];
-        while let Some(index) = waiting.pop() {
-            if std::mem::replace(reached.get_mut(index)?, true) {
-                continue;
-            }
-            let instruction = self.code[index];
-            let mut next = index + 1;
-            if instruction.code == LOAD_WORD {
-                *reached.get_mut(next)? = true;
-                next += 1;
-            }
-            if instruction.is_jump() {
-                waiting.push(self.jump_target(index)?);
-            }
-            if instruction.is_conditional() || !instruction.is_jump() && !instruction.is_exit() {
-                waiting.push(next);
-            }
-        }
-        Some(reached)
-    }
-
-    /// Lets jumps to jumps lead further at once, and makes those unconditional that lead to the same instruction in any
-    /// case. Returns true if it has changed any.
-    fn shorten_jumps(&mut self, reached: &[bool], next_left: &[usize]) -> Option<bool> {
-        let mut changed = false;
-        for index in 0..self.code.len() {
-            let instruction = self.code[index];
-            if !reached[index] || self.is_second_half(index) || !instruction.is_jump() {
-                continue;
-            }
-            let end = |index: usize| self.end_of_jumps(*next_left.get(index)?, next_left);
-            let target = end(self.jump_target(index)?)?;
-            let code = match instruction.is_conditional() && end(index + 1)? == target {
-                true => JUMP,
-                false => instruction.code,
-            };
-            let shorter = Instruction {
-                code,
-                offset: distance(index, target)?,
-                ..if code == instruction.code {
-                    instruction
-                } else {
-                    Instruction::NOTHING
-                }
-            };
-            // A jump that leads on is left out.
-            if next_left[index] == index && shorter != instruction {
-                self.code[index] = shorter;
-                changed = true;
-            }
-        }
-        Some(changed)
-    }
-
-    /// The first instruction from this one on that is no unconditional jump ahead.
-    fn end_of_jumps(&self, mut index: usize, next_left: &[usize]) -> Option<usize> {
-        while self.code.get(index)?.code == JUMP && self.code[index].offset >= 0 {
-            index = *next_left.get(self.jump_target(index)?)?;
-        }
-        Some(index)
-    }
-
     /// The state in front of each instruction that a jump leads to, and of the first; `None` where none leads to.
     ///
     /// Boxed: a state has two kilobytes, and few instructions have one.
@@ -175,11 +91,13 @@ impl Function<'_> {
         Some(found)
     }
 
-    fn is_second_half(&self, index: usize) -> bool {
+    /// True for the second half of a [`LOAD_WORD`].
+    pub fn is_second_half(&self, index: usize) -> bool {
         index > 0 && self.code[index - 1].code == LOAD_WORD
     }
 
-    fn jump_target(&self, index: usize) -> Option<usize> {
+    /// The place that a jump leads to. `None` if that is in front of the function.
+    pub fn jump_target(&self, index: usize) -> Option<usize> {
         (index + 1).checked_add_signed(self.code[index].offset.into())
     }
 
@@ -280,7 +198,7 @@ impl Function<'_> {
     }
 
     /// Replaces instructions by what the values decide. Lowers `taken` to the lowest place of the stack whose address
-    /// is in another register than [`FRAME`].
+    /// is in another register than [`FRAME`](crate::instruction::FRAME).
     fn rewrite(&mut self, states: &[Option<Box<State>>], taken: &mut i64) -> Option<()> {
         for (first, state) in states.iter().enumerate() {
             let Some(state) = state else {
@@ -363,60 +281,6 @@ impl Function<'_> {
             };
         }
     }
-
-    /// Removes instructions whose result nothing uses. Of the stack, what lies below `taken` is used by its own
-    /// instructions alone.
-    fn remove_unused(&mut self, reached: &[bool], taken: i64) -> Option<()> {
-        let length = self.code.len();
-        let others = slots_from(taken);
-        // Registers and slots that are used from each instruction on.
-        let mut used = vec![(0_u16, others); length];
-        let mut needed = vec![false; length];
-        loop {
-            let mut changed = false;
-            for index in (0..length).rev() {
-                if !reached[index] || self.is_second_half(index) {
-                    continue;
-                }
-                let instruction = self.code[index];
-                let next = index + if instruction.code == LOAD_WORD { 2 } else { 1 };
-                let mut behind = (0, others);
-                let goes_on = !instruction.is_exit()
-                    && (!instruction.is_jump() || instruction.is_conditional());
-                if goes_on {
-                    behind = *used.get(next)?;
-                }
-                if instruction.is_jump() {
-                    let (registers, slots) = *used.get(self.jump_target(index)?)?;
-                    behind = (behind.0 | registers, behind.1 | slots);
-                }
-                let (is_needed, in_front) = use_of(instruction, behind, others);
-                needed[index] |= is_needed;
-                if used[index] != in_front {
-                    used[index] = in_front;
-                    changed = true;
-                }
-            }
-            if !changed {
-                break;
-            }
-        }
-        for index in 0..length {
-            if reached[index] && !needed[index] && !self.is_second_half(index) {
-                if self.code[index].code == LOAD_WORD {
-                    *self.code.get_mut(index + 1)? = Instruction::NOTHING;
-                }
-                self.code[index] = Instruction::NOTHING;
-            }
-        }
-        Some(())
-    }
-}
-
-/// The offset of a jump from one instruction to another.
-fn distance(from: usize, target: usize) -> Option<i16> {
-    let [from, target] = [from + 1, target].map(|index| i32::try_from(index).ok());
-    i16::try_from(target? - from?).ok()
 }
 
 /// Joins a state to the one in front of an instruction. Returns true if that has changed.
@@ -430,7 +294,7 @@ fn join(place: &mut Option<Box<State>>, state: &State) -> bool {
     }
 }
 
-/// Whether a jump is taken, if that is known.
+/// True if a jump is taken; `None` if that is not known.
 fn outcome(instruction: Instruction, state: &State) -> Option<bool> {
     if instruction.operation() == JA {
         return Some(true);
@@ -494,9 +358,7 @@ fn operand(instruction: Instruction, number: u64) -> Option<i32> {
         let bits = if is_narrow { 32 } else { 64 };
         match operation {
             DIV | MOD if number == 0 || instruction.offset != 0 => return None,
-            crate::instruction::LSH | crate::instruction::RSH | crate::instruction::ARSH
-                if number >= bits =>
-            {
+            LSH | RSH | ARSH if number >= bits => {
                 return None;
             }
             _ => {}
@@ -526,9 +388,7 @@ fn is_without_effect(instruction: Instruction) -> bool {
             AND => instruction.immediate == -1,
             MUL | DIV => instruction.immediate == 1 && instruction.offset == 0,
             ADD | SUB | OR | XOR => instruction.immediate == 0,
-            crate::instruction::LSH | crate::instruction::RSH | crate::instruction::ARSH => {
-                instruction.immediate == 0
-            }
+            LSH | RSH | ARSH => instruction.immediate == 0,
             _ => false,
         }
 }
@@ -542,128 +402,4 @@ fn number(bytes: &[u8]) -> u64 {
         word[8 - bytes.len()..].copy_from_slice(bytes);
     }
     u64::from_ne_bytes(word)
-}
-
-/// Leaves out instructions of a section: returns the new place of each, and of the end. Jumps lead to the same
-/// instructions as before. `None` if a jump would be too long.
-pub fn compact(code: &mut Vec<Instruction>, is_left: &[bool]) -> Option<Vec<usize>> {
-    let mut places = Vec::with_capacity(code.len() + 1);
-    let mut place = 0;
-    for is_left in is_left {
-        places.push(place);
-        place += usize::from(*is_left);
-    }
-    places.push(place);
-    let mut compacted = Vec::with_capacity(place);
-    let mut is_second_half = false;
-    for (index, mut instruction) in code.iter().copied().enumerate() {
-        if instruction.is_jump() && !is_second_half && is_left[index] {
-            let target = (index + 1).checked_add_signed(instruction.offset.into())?;
-            instruction.offset = distance(places[index], *places.get(target)?)?;
-        }
-        is_second_half = !is_second_half && instruction.code == LOAD_WORD;
-        if is_left[index] {
-            compacted.push(instruction);
-        }
-    }
-    *code = compacted;
-    Some(places)
-}
-
-/// Whether an instruction is needed, and which registers and slots are used from it on, by those behind it.
-fn use_of(
-    instruction: Instruction,
-    (registers, slots): (u16, u128),
-    others: u128,
-) -> (bool, (u16, u128)) {
-    let Instruction {
-        destination,
-        source,
-        offset,
-        ..
-    } = instruction;
-    let bit = |register: u8| 1_u16 << register;
-    let of_stack = |register: u8, bytes: usize| match register {
-        FRAME => slots_of(offset.into(), bytes),
-        _ => 0,
-    };
-    let unneeded = (false, (registers, slots));
-    if instruction == Instruction::NOTHING {
-        return unneeded;
-    }
-    if instruction.is_exit() {
-        return (true, (bit(0), others));
-    }
-    if instruction.is_call() {
-        let kept = registers & !0x3f;
-        return (true, (kept | instruction.arguments(), slots | others));
-    }
-    if instruction.is_atomic() {
-        let old = instruction.fetched().map_or(0, bit);
-        let read = bit(destination) | bit(source) | bit(0);
-        let touched = of_stack(destination, 8);
-        return (true, (registers & !old | read, slots | touched));
-    }
-    if instruction.code == LOAD_WORD {
-        if registers & bit(destination) == 0 {
-            return unneeded;
-        }
-        return (true, (registers & !bit(destination), slots));
-    }
-    if let Some(bytes) = instruction.moved() {
-        let register = if instruction.class() == LOAD {
-            if registers & bit(destination) == 0 {
-                return unneeded;
-            }
-            let read = of_stack(source, bytes);
-            return (
-                true,
-                (registers & !bit(destination) | bit(source), slots | read),
-            );
-        } else if instruction.class() == STORE {
-            bit(source)
-        } else {
-            0
-        };
-        let mut slots = slots;
-        if destination == FRAME {
-            let written = slots_of(offset.into(), bytes);
-            if written & slots == 0 {
-                return unneeded;
-            }
-            // Whole slots that only the function itself uses.
-            if bytes >= 4 && offset % 4 == 0 {
-                slots &= !(written & !others);
-            }
-        }
-        return (true, (registers | register | bit(destination), slots));
-    }
-    if instruction.is_arithmetic() {
-        if registers & bit(destination) == 0 {
-            return unneeded;
-        }
-        let mut read = registers;
-        if instruction.operation() == MOV {
-            read &= !bit(destination);
-        }
-        if instruction.is_by_register() && !matches!(instruction.operation(), END | NEG) {
-            read |= bit(source);
-        }
-        return (true, (read, slots));
-    }
-    if instruction.is_conditional() {
-        let second = if instruction.is_by_register() {
-            bit(source)
-        } else {
-            0
-        };
-        return (true, (registers | bit(destination) | second, slots));
-    }
-    // An unconditional jump, or a load that version 3 does not have.
-    let read = if instruction.class() == JUMP {
-        registers
-    } else {
-        u16::MAX
-    };
-    (true, (read, slots))
 }

@@ -5,22 +5,25 @@
 //! loads of constants, and what follows from them, by numbers, and leaves out the code that is switched off and what
 //! nothing uses any more.
 //!
-//! [`specialise`] reads the [`elf`] file and specialises each [`function`], by what is known of its [`values`];
-//! [`lines`] moves the lines of the sources with the instructions.
+//! [`specialise`] reads the [`elf`] file and specialises each [`function`], by what is known of its [`values`],
+//! its [`jumps`] and what is [`unused`]; [`lines`] moves the lines of the sources with the instructions.
 #![forbid(unsafe_code)]
 
 mod elf;
 mod function;
 mod instruction;
+mod jumps;
 mod lines;
 mod number;
 #[cfg(test)]
 mod tests;
+mod unused;
 mod values;
 
 use elf::{Elf, Relocation};
-use function::{Function, Target, compact};
+use function::{Function, Target};
 use instruction::{Instruction, LOAD_WORD, SIZE};
+use jumps::compact;
 
 /// Specialises the object for the constants: the bytes of the symbol with this name. `None` if the object is damaged
 /// or no object of BPF.

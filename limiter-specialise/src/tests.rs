@@ -3,12 +3,13 @@
 use fastrand::Rng;
 
 use crate::{
-    function::{Function, Target, compact},
+    function::{Function, Target},
     instruction::{
         ADD, ALU32, ALU64, AND, ARSH, BY_REGISTER, CALL, DIV, FRAME, Instruction, JEQ, JGE, JGT,
         JLE, JLT, JNE, JSET, JSGE, JSGT, JSLE, JSLT, JUMP, JUMP32, LOAD, LOAD_WORD, LSH, MOD, MOV,
         MUL, NEG, OR, RSH, STORE, STORE_NUMBER, SUB, XOR,
     },
+    jumps::compact,
     number::{computed, is_taken},
 };
 

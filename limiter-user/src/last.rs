@@ -39,7 +39,7 @@ pub fn write(interface: &str, settings: &Settings) -> Result<()> {
     Ok(folder.replace(&name, text.as_bytes())?)
 }
 
-/// Whether the file has this text. The file is read in parts, because lists may be long.
+/// True if the file has this text. The file is read in parts, because lists may be long.
 fn is_stored(folder: &Folder, name: &str, mut text: &[u8]) -> Result<bool> {
     let mut file = folder.read(name)?;
     let mut part = [0; 1 << 14];

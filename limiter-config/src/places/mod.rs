@@ -202,7 +202,7 @@ struct Search {
     /// The index of each of them in `found`.
     countries: HashMap<String, usize>,
     systems: HashMap<u32, usize>,
-    /// Whether there are prefixes of it.
+    /// True if there are prefixes of it.
     found: Vec<bool>,
     ipv4: Vec<Ipv4Net>,
     ipv6: Vec<Ipv6Net>,

@@ -153,8 +153,8 @@ async fn test(hook: &Hook, format: Format, event: &Event) -> anyhow::Result<()> 
         Hook::Webhook(_) => body.to_string(),
     };
     report(&format!("sent to {receiver}:\n{sent}\n"));
-    let answer = once(hook, format, event).await;
-    let answer = answer.map_err(|error| anyhow!("{receiver} did not take it: {error}"))?;
+    let delivered = once(hook, format, event).await;
+    let answer = delivered.map_err(|error| anyhow!("{receiver} did not take it: {error}"))?;
     report(&format!("taken: {answer}\n"));
     Ok(())
 }
