@@ -13,19 +13,10 @@ use limiter_common::{
 use crate::{
     atomic::Word,
     clock, constants, counters,
-    maps::{BAN_COUNTS, BANNED_PREFIXES, BANS},
+    maps::{BANNED_PREFIXES, BANS},
     prefix_key::PrefixKey,
-    read,
+    read, switches,
 };
-
-/// True if there may be bans. Without bans, a packet costs only this.
-#[inline(always)]
-pub fn are_there() -> bool {
-    constants().bans != 0
-        && BAN_COUNTS
-            .get_ptr(0)
-            .is_some_and(|banned| read!(banned, counts[0]) | read!(banned, counts[1]) != 0)
-}
 
 /// [`ON_BAN`] if a ban drops a packet of this peer, for which it counts the packet; otherwise the bit of the list of
 /// throttled sources, if a ban puts the peer there. `allowed`: see [`limiter_common::abi::Listed::allowed`].
@@ -39,19 +30,19 @@ pub fn find(peer: &Address, length: u64, allowed: u32) -> u32 {
 #[inline(never)]
 extern "C" fn ban_find(peer: *const Address, length: u64, allowed: u32) -> u32 {
     // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
-    let (Some(peer), Some(banned)) = (unsafe { peer.as_ref() }, BAN_COUNTS.get_ptr(0)) else {
+    let (Some(peer), Some(switches)) = (unsafe { peer.as_ref() }, switches::record()) else {
         return 0;
     };
     let now = clock::recent();
     let mut throttled = 0;
     // Read once: one packet sees all bans of a change, or none.
-    let change = read!(banned, change);
+    let change = read!(switches, bans.change);
     let mut key = if peer.family == IPV4 {
         PrefixKey::mapped(peer)
     } else {
         PrefixKey::<4>::new(peer)
     };
-    if read!(banned, counts[0]) != 0 {
+    if read!(switches, bans.counts[0]) != 0 {
         // SAFETY: user space replaces whole values, and the program only adds to `dropped`.
         if let Some(found) = unsafe { BANS.get(key.key()) } {
             if ban::drops(found, change, allowed, now) {
@@ -60,7 +51,7 @@ extern "C" fn ban_find(peer: *const Address, length: u64, allowed: u32) -> u32 {
             throttled |= throttled_by(found, change, allowed, now);
         }
     }
-    if read!(banned, counts[1]) != 0 {
+    if read!(switches, bans.counts[1]) != 0 {
         for _ in 0..NESTED {
             let Some(found) = BANNED_PREFIXES.get(key.key()) else {
                 break;

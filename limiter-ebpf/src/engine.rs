@@ -28,25 +28,38 @@ use crate::{
     entry_place::EntryPlace,
     list_lookup,
     maps::State,
-    new_sources, past_quota, second_chance, table,
+    new_sources, past_quota, second_chance,
+    switches::Asked,
+    table,
 };
 
-/// The policy's environment in the kernel, for one packet: this CPU's own map value.
+/// The policy's environment in the kernel, for one packet: this CPU's own map value, and the switches, if they are looked
+/// up only once.
 #[derive(Clone, Copy)]
-pub struct Kernel(*mut State);
+pub struct Kernel {
+    state: *mut State,
+    /// Of the fast path, which asks them twice.
+    pub switches: Option<Asked>,
+}
 
 impl Kernel {
     /// The environment on this CPU.
     #[inline(always)]
     pub fn new() -> Option<Self> {
-        clock::of_this_cpu().map(Self)
+        clock::of_this_cpu().map(Self::of)
+    }
+
+    #[inline(always)]
+    const fn of(state: *mut State) -> Self {
+        let switches = None;
+        Self { state, switches }
     }
 
     /// Prepares the clock for a packet.
     #[inline(always)]
     pub fn begin(&self, context: &Context) {
         // SAFETY: this CPU's own map value.
-        unsafe { clock::begin(context, &raw mut (*self.0).clock) };
+        unsafe { clock::begin(context, &raw mut (*self.state).clock) };
     }
 
     /// State of the full path.
@@ -56,7 +69,7 @@ impl Kernel {
     #[inline(always)]
     pub unsafe fn evaluation<'a>(self) -> &'a mut Evaluation {
         // SAFETY: this CPU's own map value, which nothing else uses while the program runs; the clock is another field.
-        unsafe { &mut (*self.0).evaluation }
+        unsafe { &mut (*self.state).evaluation }
     }
 }
 
@@ -91,19 +104,20 @@ macro_rules! environment {
             #[inline(always)]
             fn now(&self) -> u64 {
                 // SAFETY: this CPU's own map value.
-                unsafe { clock::now(&raw mut (*self.0).clock) }
+                unsafe { clock::now(&raw mut (*self.state).clock) }
             }
 
             #[inline(always)]
             fn time_bounds(&self) -> Option<TimeBounds> {
                 // SAFETY: this CPU's own map value.
-                unsafe { clock::time_bounds(&raw const (*self.0).clock) }
+                unsafe { clock::time_bounds(&raw const (*self.state).clock) }
             }
 
             #[inline(always)]
             fn is_banned(&self, source: &Address, length: u64) -> bool {
                 // A copy, so that other packets need not write the address to memory.
-                bans::are_there() && bans::find(&{ *source }, length, 0) & ON_BAN != 0
+                let switches = self.switches.unwrap_or_else(Asked::look_up);
+                switches.are_there_bans() && bans::find(&{ *source }, length, 0) & ON_BAN != 0
             }
 
             $(#[inline(always)]
@@ -136,7 +150,7 @@ macro_rules! steps {
 
             $(#[inline(always)]
             fn $step(&self, evaluation: &mut Evaluation, index: u32 $(, $extra: $extra_type)?) -> $step_result {
-                // Not `self.0`: the compiler must see that the step changes this evaluation.
+                // Not `self.state`: the compiler must see that the step changes this evaluation.
                 let state = (&raw mut *evaluation).wrapping_byte_sub(offset_of!(State, evaluation));
                 Code::from_code($exported(state.cast(), index $(, $extra)?))
             })+
@@ -162,7 +176,7 @@ macro_rules! steps {
             if state.is_null() {
                 return 0;
             }
-            let kernel = Kernel(state);
+            let kernel = Kernel::of(state);
             // SAFETY: the caller lends the evaluation to this function.
             match Step::new(&kernel, unsafe { kernel.evaluation() }, index) {
                 Some(step) => step.$step($($extra)?).to_code(),

@@ -11,6 +11,7 @@ use crate::{
     counters::Finish,
     engine::Kernel,
     packet::Cursor,
+    switches::Asked,
     watch,
 };
 
@@ -22,7 +23,7 @@ pub use crate::log::none as log;
 /// Decides about the packet, and ends with `finish`.
 #[inline(always)]
 pub fn decide(context: &Context, length: u64, finish: impl Finish) -> Action {
-    let Some(kernel) = Kernel::new() else {
+    let Some(mut kernel) = Kernel::new() else {
         return finish(context, length, Reason::Contended);
     };
     let parsed = parse(&mut Cursor::new(context));
@@ -34,15 +35,19 @@ pub fn decide(context: &Context, length: u64, finish: impl Finish) -> Action {
         Err(reason) => {
             let is_over = !reason.passes() || reason.would_drop();
             let why = if is_over { Reason::Malformed } else { reason };
-            watch::emit(context, length, reason, || (why as u32, 0, 0));
+            watch::emit(context, None, length, reason, || (why as u32, 0, 0));
             return finish(context, length, reason);
         }
     };
     kernel.begin(context);
+    if constants().bans != 0 {
+        kernel.switches = Some(Asked::look_up());
+    }
     let is_connected = || connection::is_established(context);
     let prove = || context::prove(context, 0);
     let end = Shown {
         context,
+        switches: kernel.switches,
         length,
         finish,
     };
@@ -52,6 +57,7 @@ pub fn decide(context: &Context, length: u64, finish: impl Finish) -> Action {
 /// Shows the packet to who watches it, and finishes.
 struct Shown<'a, F> {
     context: &'a Context,
+    switches: Option<Asked>,
     length: u64,
     finish: F,
 }
@@ -61,7 +67,9 @@ impl<F: Finish> End for Shown<'_, F> {
 
     #[inline(always)]
     fn end(self, reason: Reason, why: Reason) -> Action {
-        watch::emit(self.context, self.length, reason, || (why as u32, 0, 1));
+        watch::emit(self.context, self.switches, self.length, reason, || {
+            (why as u32, 0, 1)
+        });
         (self.finish)(self.context, self.length, reason)
     }
 }

@@ -61,7 +61,7 @@ fn show(context: &Context, evaluation: &Evaluation, reason: Reason, finish: impl
             counters::delayed(delay, evaluation.length);
         }
     }
-    watch::emit(context, evaluation.length, reason, || {
+    watch::emit(context, None, evaluation.length, reason, || {
         let (limit, limits) = if reason.passes() && !reason.would_drop() {
             (lowest(evaluation.charged), evaluation.charged)
         } else {

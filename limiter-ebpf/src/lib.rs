@@ -6,7 +6,7 @@
 //! - [`engine`]: gives the policy [`lists`], [`table`] (with [`new_sources`], [`second_chance`], [`room`] and [`entry_place`]) and [`counters`]
 //! - [`connection`]: looks a packet up among the host's [`sockets`]; [`handshake`]: answers SYNs, and checks the cookies
 //! - [`watch`]: events of packets; [`log`]: messages
-//! - [`past_quota`], [`clock`], [`constants`], [`maps`], [`atomic`]: used by all
+//! - [`past_quota`], [`switches`], [`clock`], [`constants`], [`maps`], [`atomic`]: used by all
 //!
 //! A file calls only later files of this list, except that `connection`, `watch` and `log` parse a packet again.
 #![no_std]
@@ -55,6 +55,7 @@ pub mod clock;
 pub mod constants;
 pub mod maps;
 pub mod past_quota;
+pub mod switches;
 
 pub(crate) use constants::{constants, lent, read};
 

@@ -10,13 +10,13 @@ use limiter_common::{
     table::key::{Address, IPV4},
 };
 
-use crate::{bans, constants, counters, lent, maps::LISTED};
+use crate::{bans, constants, counters, lent, maps::LISTED, switches::are_there_bans};
 
 /// Bits of the lists that decide about the packet's source, and of a ban that drops it. Counts the packet for each of
 /// these.
 #[inline(always)]
 pub fn find(evaluation: &Evaluation) -> u32 {
-    if constants().lists_ipv4 | constants().lists_ipv6 != 0 || bans::are_there() {
+    if constants().lists_ipv4 | constants().lists_ipv6 != 0 || are_there_bans() {
         list_find(&raw const *evaluation)
     } else {
         0
@@ -50,7 +50,7 @@ extern "C" fn list_find(evaluation: *const Evaluation) -> u32 {
     if constants().control != 0 && evaluation.info.control & CONTROL_BANNED != 0 {
         lists = 0;
     }
-    let banned = match bans::are_there() {
+    let banned = match are_there_bans() {
         true => bans::find(peer, evaluation.length, allowed),
         false => 0,
     };

@@ -9,9 +9,9 @@ use aya_ebpf::{
 };
 use limiter_common::{
     abi::{
-        Ban, BanCounts, BanKey, Cpu, LOCKS, Lease, PrefixBans, Set, Share, Table,
+        Ban, BanKey, Cpu, LOCKS, Lease, PrefixBans, Set, Share, Table,
         counters::{Count, Counters, LimitCounters},
-        events::{EVENTS_BYTES, Event, SNAP_MAX, WATCHERS, Watched, Watches},
+        events::{EVENTS_BYTES, Event, SNAP_MAX, Switches, WATCHERS, Watched},
         log::Logging,
         rules::{LISTS_MAX, ROWS},
     },
@@ -94,9 +94,9 @@ pub static LOOKUPS: PerCpuArray<Lookup, { PLACES as usize }> = PerCpuArray::new(
 #[btf_map]
 pub static LIST_HITS: PerCpuArray<Count, { LISTS_MAX as usize }> = PerCpuArray::new();
 
-/// The watching processes and their filters. User space maps it.
+/// Numbers of bans, and the watching processes with their filters. User space maps it.
 #[btf_map]
-pub static WATCH: Array<Watches, 1, { BPF_F_MMAPABLE as usize }> = Array::new();
+pub static SWITCHES: Array<Switches, 1, { BPF_F_MMAPABLE as usize }> = Array::new();
 
 /// Each CPU's budget of events and count of lost events, by the watch's place.
 #[btf_map]
@@ -132,10 +132,6 @@ pub static BANNED_PREFIXES: LpmTrie<[u32; 4], PrefixBans, 1> = LpmTrie::new();
 /// The bans of each prefix, one for each origin. For user space only: the program sees them together.
 #[btf_map]
 pub static BANS_BY_ORIGIN: HashMap<BanKey, Ban, 1, { BPF_F_NO_PREALLOC as usize }> = HashMap::new();
-
-/// Number of bans, and the last change of them.
-#[btf_map]
-pub static BAN_COUNTS: Array<BanCounts, 1, { BPF_F_MMAPABLE as usize }> = Array::new();
 
 /// Programs for tail calls: the chained program, and the fallback of a trial at one of two indices.
 #[btf_map]

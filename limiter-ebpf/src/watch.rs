@@ -25,9 +25,10 @@ use crate::{
     atomic::Word,
     clock, constants,
     context::{Context, Raw},
-    maps::{EVENTS, WATCH, WATCHED},
+    maps::{EVENTS, WATCHED},
     packet::{self, Cursor},
     read,
+    switches::{self, Asked},
 };
 
 /// Added to the number of the reason if the packet passes only because of shadow.
@@ -36,11 +37,13 @@ const WOULD_DROP: u32 = 1 << 8;
 const PLACE_SHIFT: u32 = 16;
 
 /// Emits an event to each process that watches and wants this packet: one that is dropped, or would be without shadow, or
-/// with [`limiter_common::abi::Constants::passed`] any. `details`: number of the reason, index of the limit that the packet
+/// with [`limiter_common::abi::Constants::passed`] any. `switches`: as this packet
+/// has looked them up already, if it has. `details`: number of the reason, index of the limit that the packet
 /// is over or that admitted it first, and bits of all these limits.
 #[inline(always)]
 pub fn emit(
     context: &Context,
+    switches: Option<Asked>,
     length: u64,
     reason: Reason,
     details: impl FnOnce() -> (u32, u32, u64),
@@ -48,10 +51,7 @@ pub fn emit(
     if reason.passes() && !reason.would_drop() && constants().passed == 0 {
         return;
     }
-    let Some(watches) = WATCH.get_ptr(0) else {
-        return;
-    };
-    if read!(watches, active) == 0 {
+    if !switches.unwrap_or_else(Asked::look_up).is_watched() {
         return;
     }
     let (why, limit, limits) = details();
@@ -72,6 +72,13 @@ fn is_of_limit(why: u32) -> bool {
         why,
         LIMIT | NEW_SOURCE | CONTENDED | ANSWERED | ADMITTED | PACED
     )
+}
+
+/// The watches.
+#[inline(always)]
+fn watches() -> Option<*mut Watches> {
+    // SAFETY: a field of the map value.
+    switches::record().map(|switches| unsafe { (&raw const (*switches).watches).cast_mut() })
 }
 
 /// The watch in this place.
@@ -95,7 +102,7 @@ extern "C" fn watch_packet(
     limit: u32,
     limits: u64,
 ) -> u32 {
-    let Some(watches) = WATCH.get_ptr_mut(0) else {
+    let Some(watches) = watches() else {
         return 0;
     };
     let active = read!(watches, active);
@@ -115,7 +122,7 @@ extern "C" fn watch_packet(
 #[inline(never)]
 extern "C" fn watch_one(context: *mut Raw, length: u64, code: u32, limit: u32, limits: u64) -> u32 {
     let place = code >> PLACE_SHIFT & (WATCHERS - 1);
-    let (Some(watches), Some(cpu)) = (WATCH.get_ptr_mut(0), WATCHED.get_ptr_mut(place)) else {
+    let (Some(watches), Some(cpu)) = (watches(), WATCHED.get_ptr_mut(place)) else {
         return 0;
     };
     let watch = watch_in(watches, place);
@@ -143,7 +150,7 @@ extern "C" fn watch_one(context: *mut Raw, length: u64, code: u32, limit: u32, l
         return 0;
     }
     let sample = read!(watch, sample);
-    // SAFETY: this CPU's own map value, and the value of `WATCH`; the helper has no preconditions.
+    // SAFETY: this CPU's own map value, and the value of `SWITCHES`; the helper has no preconditions.
     unsafe {
         if sample < EVERY && u64::from(bpf_get_prandom_u32()) > sample {
             return 0;
@@ -163,7 +170,7 @@ extern "C" fn watch_one(context: *mut Raw, length: u64, code: u32, limit: u32, l
 /// True if the watch is still on. Reads the clock once per tick: ends a watch past its deadline, or refills the budget.
 ///
 /// # Safety
-/// `cpu` is this CPU's own map value, and `watches` the value of [`WATCH`].
+/// `cpu` is this CPU's own map value, and `watches` is in the value of [`crate::maps::SWITCHES`].
 #[inline(always)]
 unsafe fn is_on(watches: *mut Watches, place: u32, cpu: *mut Watched) -> bool {
     let watch = watch_in(watches, place);
@@ -196,7 +203,7 @@ unsafe fn is_on(watches: *mut Watches, place: u32, cpu: *mut Watched) -> bool {
 #[inline(never)]
 extern "C" fn watch_source(context: *mut Raw, place: u32) -> u32 {
     let context = Context::new(context);
-    let Some(watches) = WATCH.get_ptr(0) else {
+    let Some(watches) = watches() else {
         return 0;
     };
     let watch = watch_in(watches, place);
@@ -229,7 +236,7 @@ extern "C" fn watch_write(context: *mut Raw, length: u64, code: u32, slot: u32) 
     if !is_ip && info.source.family != 0 {
         info.protocol = ARP;
     }
-    let (Some(watches), Some(state)) = (WATCH.get_ptr(0), clock::of_this_cpu()) else {
+    let (Some(watches), Some(state)) = (watches(), clock::of_this_cpu()) else {
         return 0;
     };
     let place = code >> PLACE_SHIFT & (WATCHERS - 1);

@@ -3,13 +3,14 @@
 use std::{
     fs,
     io::{BufRead as _, BufReader},
+    mem::offset_of,
     process::Stdio,
     thread,
     time::{Duration, Instant, SystemTime},
 };
 
 use aya::maps::{Array, Map, MapData};
-use limiter_common::abi::events::{EVENT_BURST, EVENT_COST, Watches};
+use limiter_common::abi::events::{EVENT_BURST, EVENT_COST, Switches};
 use limiter_kernel::sys::clock;
 use limiter_tests::{
     command::{ip, prepared},
@@ -283,12 +284,14 @@ fn watch_reports_a_flood_within_its_budget() {
     assert!(lost(&hosts) >= FLOOD.saturating_sub(most));
 }
 
-/// The first words of the program's map: a bit for each watch, and the deadline of the first one.
+/// The first words of the program's watches: a bit for each watch, and the deadline of the first one.
 fn switch(hosts: &Hosts) -> [u64; 2] {
-    let switch = Map::Array(MapData::from_pin(hosts.pins().join("WATCH")).unwrap());
-    let switch: Array<_, [u8; size_of::<Watches>()]> = switch.try_into().unwrap();
+    let switch = Map::Array(MapData::from_pin(hosts.pins().join("SWITCHES")).unwrap());
+    let switch: Array<_, [u8; size_of::<Switches>()]> = switch.try_into().unwrap();
     let bytes = switch.get(&0, 0).unwrap();
-    [0, 8].map(|begin| u64::from_ne_bytes(bytes[begin..begin + 8].try_into().unwrap()))
+    let active = offset_of!(Switches, watches.active);
+    [active, active + 8]
+        .map(|begin| u64::from_ne_bytes(bytes[begin..begin + 8].try_into().unwrap()))
 }
 
 #[test]

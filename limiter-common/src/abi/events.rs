@@ -1,5 +1,6 @@
 //! Events of `watch`: the records that switch it on, the budget of each CPU, and the event of one packet.
 
+use super::BanCounts;
 use crate::{
     pod::pod,
     policy::protocols::{self, EtherType},
@@ -9,8 +10,8 @@ use crate::{
 /// The most processes that watch at once.
 pub const WATCHERS: u32 = 16;
 
-/// All watches. User space maps the record and writes word by word; the program reads it when it drops a packet, and,
-/// with [`super::Constants::passed`], when one passes.
+/// All watches. User space writes word by word; the program reads them when it drops a packet, and, with
+/// [`super::Constants::passed`], when one passes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Watches {
@@ -21,6 +22,19 @@ pub struct Watches {
 }
 
 pod!(Watches: active watches);
+
+/// The record that switches questions of the program on: nearly every packet reads its first words, in one cache line.
+/// User space maps it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Switches {
+    /// Numbers of bans. 0: no packet's peer is looked up among them.
+    pub bans: BanCounts,
+    /// The watches.
+    pub watches: Watches,
+}
+
+pod!(Switches: bans watches);
 
 /// A watching process, its deadline and its filter. Fields other than [`Self::until`], [`Self::slot`] and
 /// [`Self::sample`] are written only while `until` is 0.

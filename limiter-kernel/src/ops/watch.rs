@@ -9,7 +9,7 @@ use std::{
 use aya::maps::{ArrayOfMaps, Map, MapData, RingBuf};
 use ipnet::IpNet;
 use limiter_common::{
-    abi::events::{ANY_SLOT, EVENTS_BYTES, EVERY, Event, SNAP_SHIFT, Watch, Watches},
+    abi::events::{ANY_SLOT, EVENTS_BYTES, EVERY, Event, SNAP_SHIFT, Switches, Watch},
     policy::verdict::Reason,
     table::key::{SLOTS, Words as AddressWords},
 };
@@ -19,7 +19,10 @@ use crate::{
     Attachment, Error, Failed, Result,
     error::read_failed,
     ops::set,
-    program::{Raw, Tables, maps::open_map},
+    program::{
+        Raw, Tables,
+        maps::{SWITCHES, open_map},
+    },
     state::{
         Current, Record,
         watchers::{self, Place},
@@ -38,7 +41,7 @@ macro_rules! word {
 }
 
 /// Index of the word that says which watches are on.
-const ACTIVE: usize = offset_of!(Watches, active) / size_of::<u64>();
+const ACTIVE: usize = offset_of!(Switches, watches.active) / size_of::<u64>();
 
 /// Packets to report.
 #[derive(Clone, Debug, Default)]
@@ -124,8 +127,8 @@ impl Watching {
             dir,
             ..
         } = Attachment::open(name).await?;
-        let switch = Words::map(&open_map(&dir, "WATCH")?, size_of::<Watches>());
-        let switch = switch.failed("memory-mapping the map WATCH")?;
+        let switch = Words::map(&open_map(&dir, SWITCHES)?, size_of::<Switches>());
+        let switch = switch.failed("memory-mapping the map SWITCHES")?;
         if let Some(name) = &filter.limit {
             limit_named(&record, name)?;
         }
@@ -285,7 +288,8 @@ impl Watching {
 
     /// Index of a word of this watch among all words.
     fn word(&self, word: usize) -> usize {
-        let first = offset_of!(Watches, watches) + self.place.number as usize * size_of::<Watch>();
+        let first =
+            offset_of!(Switches, watches.watches) + self.place.number as usize * size_of::<Watch>();
         first / size_of::<u64>() + word
     }
 

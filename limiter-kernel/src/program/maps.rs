@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Names of the maps that outlive a program.
-pub const MAPS: [&str; 19] = [
+pub const MAPS: [&str; 18] = [
     "SETS",
     "OVERFLOW",
     "LOCKED",
@@ -38,15 +38,17 @@ pub const MAPS: [&str; 19] = [
     "BANS",
     BANNED_PREFIXES,
     "BANS_BY_ORIGIN",
-    "BAN_COUNTS",
     NEXT,
-    "WATCH",
+    SWITCHES,
     "WATCHED",
     "EVENTS",
 ];
 
 /// The pin of the map of banned prefixes.
 pub const BANNED_PREFIXES: &str = "BANNED_PREFIXES";
+
+/// The pin of the numbers of bans and the watches: [`limiter_common::abi::events::Switches`].
+pub const SWITCHES: &str = "SWITCHES";
 
 /// The pin of the array of programs that packets go on to.
 pub const NEXT: &str = "NEXT";

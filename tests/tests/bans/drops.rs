@@ -8,7 +8,7 @@ use std::{
 
 use aya::maps::{Array, HashMap, lpm_trie::Key};
 use limiter_common::{
-    abi::{BanCounts, CLOCK_KERNEL, PrefixBans},
+    abi::{CLOCK_KERNEL, PrefixBans, events::Switches},
     policy::ban::{EXACT, STEP},
 };
 use limiter_kernel::program::raw::Raw;
@@ -81,13 +81,11 @@ fn many_drops_on_two_cpus_are_counted_within_one_step_per_cpu() {
     ] {
         let text = format!("[[limit]]\nname = \"one\"\n{file}\n");
         let mut kernel = Kernel::with_clock(&settings(&text), CLOCK_KERNEL);
-        let banned = BanCounts {
-            counts: [1, 0],
-            ..BanCounts::default()
-        };
-        let map = kernel.program.map_mut("BAN_COUNTS").unwrap();
-        let mut counts: Array<_, Raw<BanCounts>> = map.try_into().unwrap();
-        counts.set(0, Raw(banned), 0).unwrap();
+        let mut banned = Switches::default();
+        banned.bans.counts = [1, 0];
+        let map = kernel.program.map_mut("SWITCHES").unwrap();
+        let mut switches: Array<_, Raw<Switches>> = map.try_into().unwrap();
+        switches.set(0, Raw(banned), 0).unwrap();
         let map = kernel.program.map_mut("BANS").unwrap();
         let mut addresses: HashMap<_, Key<[u8; 16]>, Raw<PrefixBans>> = map.try_into().unwrap();
         let address: Ipv6Addr = "::ffff:203.0.113.66".parse().unwrap();

@@ -90,11 +90,16 @@ fn links_and_foreign_files_in_an_operators_folder_are_left_alone() {
         operator.done(&ATTACH);
         let pins = hosts.pins();
         let plant = format!(
-            "cd {} && mkdir -p docker/inner && ln -s {VICTIM} g7 && rm WATCH && ln -s {VICTIM}/docker WATCH",
+            "cd {} && mkdir -p docker/inner && ln -s {VICTIM} g7 && rm SWITCHES && ln -s {VICTIM}/docker SWITCHES",
             pins.display()
         );
         done_by(USER, &plant);
-        let words = ["limiter is detached from 'eth0'", "docker", "g7", "WATCH"];
+        let words = [
+            "limiter is detached from 'eth0'",
+            "docker",
+            "g7",
+            "SWITCHES",
+        ];
         limiter("detach eth0").expect_error(1, &words);
         assert!(!has_program(&hosts));
         assert!(pins.join("docker/inner").exists() && pins.join("g7").is_symlink());

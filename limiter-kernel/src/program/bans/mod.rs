@@ -36,7 +36,7 @@ const NAMES: [&str; 4] = [
     "BANS_BY_ORIGIN",
     "BANS",
     maps::BANNED_PREFIXES,
-    "BAN_COUNTS",
+    maps::SWITCHES,
 ];
 
 /// The bans that drop the packets of a source.
@@ -55,7 +55,7 @@ pub struct Bans {
     by_origin: HashMap<MapData, Raw<BanKey>, Raw<Ban>>,
     addresses: HashMap<MapData, Address, Raw<PrefixBans>>,
     prefixes: LpmTrie<MapData, [u8; 16], Raw<PrefixBans>>,
-    /// [`BanCounts`].
+    /// [`BanCounts`], the first words of the switches.
     state: Words,
 }
 
@@ -73,7 +73,7 @@ impl Bans {
             by_origin: Map::HashMap(by_origin?).try_into()?,
             addresses: Map::HashMap(addresses?).try_into()?,
             prefixes: Map::LpmTrie(prefixes?).try_into()?,
-            state: state.failed("memory-mapping the map BAN_COUNTS")?,
+            state: state.failed("memory-mapping the map SWITCHES")?,
         })
     }
 
