@@ -210,7 +210,9 @@ impl Function<'_> {
                 let before = state.clone();
                 let (next, _) = self.step(index, &mut state)?;
                 *taken = state.lowest_address().min(*taken);
-                self.replace(index, &before, &state);
+                let has_room = states.get(index + 1).is_some_and(Option::is_none)
+                    && self.code[index + 1] == Instruction::NOTHING;
+                self.replace(index, &before, &state, has_room);
                 match next {
                     Some(next) if states[next].is_none() => index = next,
                     _ => break,
@@ -220,8 +222,8 @@ impl Function<'_> {
         Some(())
     }
 
-    /// Replaces one instruction, between these states.
-    fn replace(&mut self, index: usize, before: &State, after: &State) {
+    /// Replaces one instruction, between these states. `has_room`: the slot behind it is free.
+    fn replace(&mut self, index: usize, before: &State, after: &State, has_room: bool) {
         let instruction = self.code[index];
         let Instruction {
             destination,
@@ -239,12 +241,16 @@ impl Function<'_> {
         }
         let computes = instruction.is_arithmetic()
             || instruction.class() == LOAD && instruction.moved().is_some();
-        if computes
-            && let Value::Number(number) = after.of(destination)
-            && let Some(constant) = Instruction::constant(destination, number)
-        {
-            self.code[index] = constant;
-            return;
+        if computes && let Value::Number(number) = after.of(destination) {
+            if let Some(constant) = Instruction::constant(destination, number) {
+                self.code[index] = constant;
+                return;
+            }
+            if has_room {
+                self.code[index..index + 2]
+                    .copy_from_slice(&Instruction::word(destination, number));
+                return;
+            }
         }
         // The second operand as a number leaves a register less.
         let takes_operand = instruction.is_arithmetic()

@@ -217,6 +217,26 @@ impl Instruction {
             immediate,
         })
     }
+
+    /// `destination = number`, in two slots.
+    pub fn word(destination: u8, number: u64) -> [Self; 2] {
+        let half = |code, destination, number| Self {
+            code,
+            destination,
+            source: 0,
+            offset: 0,
+            immediate: lower(number),
+        };
+        [
+            half(LOAD_WORD, destination, number),
+            half(0, 0, number >> u32::BITS),
+        ]
+    }
+
+    /// True if the instruction loads eight bytes from memory.
+    pub fn loads_word(self) -> bool {
+        self.class() == LOAD && self.moved() == Some(size_of::<u64>())
+    }
 }
 
 /// The immediate operand that the processor extends to these 64 bits.

@@ -97,28 +97,37 @@ fn distance(from: usize, target: usize) -> Option<i16> {
     i16::try_from(target? - from?).ok()
 }
 
-/// Leaves out instructions of a section: returns the new place of each, and of the end. Jumps lead to the same
-/// instructions as before. `None` if a jump would be too long.
-pub fn compact(code: &mut Vec<Instruction>, is_left: &[bool]) -> Option<Vec<usize>> {
-    let mut places = Vec::with_capacity(code.len() + 1);
-    let mut place = 0;
-    for is_left in is_left {
-        places.push(place);
-        place += usize::from(*is_left);
-    }
-    places.push(place);
-    let mut compacted = Vec::with_capacity(place);
+/// Lets the jumps of a section lead to the same instructions once each of these is at its new place. `places`: the new
+/// place of each instruction, and of the end. `None` if a jump would be too long.
+pub fn redirect(code: &mut [Instruction], places: &[usize]) -> Option<()> {
     let mut is_second_half = false;
-    for (index, mut instruction) in code.iter().copied().enumerate() {
-        if instruction.is_jump() && !is_second_half && is_left[index] {
+    for (index, instruction) in code.iter_mut().enumerate() {
+        if instruction.is_jump() && !is_second_half {
             let target = (index + 1).checked_add_signed(instruction.offset.into())?;
-            instruction.offset = distance(places[index], *places.get(target)?)?;
+            instruction.offset = distance(*places.get(index)?, *places.get(target)?)?;
         }
         is_second_half = !is_second_half && instruction.code == LOAD_WORD;
-        if is_left[index] {
-            compacted.push(instruction);
-        }
     }
-    *code = compacted;
+    Some(())
+}
+
+/// Leaves out instructions of a section: returns the new place of each, and of the end. Jumps lead to the same
+/// instructions as before.
+pub fn compact(code: &mut Vec<Instruction>, is_left: &[bool]) -> Option<Vec<usize>> {
+    let places = places(is_left.iter().map(|is_left| usize::from(*is_left)));
+    redirect(code, &places)?;
+    let left = code.iter().zip(is_left).filter(|(_, is_left)| **is_left);
+    *code = left.map(|(instruction, _)| *instruction).collect();
     Some(places)
+}
+
+/// The place of each instruction, and of the end, where each takes this many slots.
+pub fn places(slots: impl Iterator<Item = usize>) -> Vec<usize> {
+    let mut end = 0;
+    let mut places = vec![end];
+    for slots in slots {
+        end += slots;
+        places.push(end);
+    }
+    places
 }

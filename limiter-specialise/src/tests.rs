@@ -11,6 +11,7 @@ use crate::{
     },
     jumps::compact,
     number::{computed, is_taken},
+    room::with_room,
 };
 
 /// Addresses of the memory that the functions use. The lower half of one is no address.
@@ -50,10 +51,19 @@ impl Case {
     }
 
     fn specialised(&self) -> Self {
-        let mut case = self.clone();
+        let (code, places) = with_room(&self.code).expect("jumps are short");
+        let mut case = Self {
+            targets: vec![None; code.len()],
+            code,
+            constants: self.constants.clone(),
+        };
+        for (place, target) in places.iter().zip(&self.targets) {
+            case.targets[*place] = *target;
+        }
+        let targets = case.targets.clone();
         let mut function = Function {
             code: &mut case.code,
-            targets: &self.targets,
+            targets: &targets,
             constants: &self.constants,
         };
         let left = function.specialise().expect("jumps stay within");
@@ -179,7 +189,12 @@ impl Machine<'_> {
         if instruction.code == LOAD_WORD {
             self.registers[destination] = match self.case.targets[index] {
                 Some(Target::Constants(place)) => CONSTANTS.wrapping_add_signed(place),
-                _ => MEMORY,
+                Some(_) => MEMORY,
+                None => {
+                    let [lower, upper] = [index, index + 1]
+                        .map(|index| u64::from(self.case.code[index].immediate.cast_unsigned()));
+                    upper << u32::BITS | lower
+                }
             };
             return Some(index + 2);
         }
@@ -412,6 +427,26 @@ fn what_is_switched_off_costs_nothing() {
     case.constants[4] = 2;
     let codes = [LOAD_WORD, 0, STORE_NUMBER | 0x60, ALU32 | MOV, JUMP | 0x90];
     assert_eq!(case.specialised().codes(), codes);
+}
+
+#[test]
+fn constant_of_64_bits_is_in_the_instruction() {
+    let mut case = Case {
+        constants: vec![1, 2, 3, 4, 5, 6, 7, 0x88],
+        ..Case::default()
+    };
+    case.put_word(1, Target::Constants(0));
+    // A way around the load leads right behind it.
+    case.put(LOAD | 0x60 | WIDE, 0, FRAME, -8, 0);
+    case.put(JUMP | JEQ, 0, 0, 1, 0);
+    case.put(LOAD | 0x60 | WIDE, 0, 1, 0, 0);
+    case.put(JUMP | 0x90, 0, 0, 0, 0);
+    let specialised = case.specialised();
+    let codes = [LOAD | 0x60 | WIDE, JUMP | JEQ, LOAD_WORD, 0, JUMP | 0x90];
+    assert_eq!(specialised.codes(), codes);
+    assert_eq!(specialised.code[1].offset, 2);
+    let halves = [2, 3].map(|index| specialised.code[index].immediate.cast_unsigned());
+    assert_eq!(halves, [0x0403_0201, 0x8807_0605]);
 }
 
 #[test]
