@@ -7,6 +7,7 @@
 pub mod abi;
 pub mod arithmetic;
 pub mod index;
+pub mod open;
 pub mod pod;
 pub mod policy;
 pub mod table;

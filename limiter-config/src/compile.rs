@@ -4,6 +4,7 @@ use ipnet::IpNet;
 use limiter_common::{
     abi::{
         Constants, Listed,
+        connections::Bound,
         rules::{
             self, NEEDS_BFD, NEEDS_CONNECTION, NEEDS_CONTROL, NEEDS_DESTINATION, NEEDS_HOLD,
             NEEDS_OSPF, NEEDS_PACE, NEEDS_PAIR, NEEDS_SCALE, NEEDS_SOURCE_LISTS, NEEDS_TRANSPORT,
@@ -77,6 +78,14 @@ impl Settings {
                 ..compile_limit(limit, slot, bits, frame_max, &self.translators())?
             };
             config.indices[slot.number as usize] = index;
+            if let Some(most) = limit.connections {
+                let bounds = &mut config.bounds;
+                bounds.of_limits[index as usize] = Bound {
+                    most: u32::try_from(most).unwrap_or(u32::MAX),
+                    region: bounds.limits.count_ones(),
+                };
+                bounds.limits |= 1 << index;
+            }
             let has_proof = limit.proof != Proof::None && !limit.shadow && !self.shadow;
             config.proof |= u64::from(has_proof) << index;
         }
@@ -85,6 +94,10 @@ impl Settings {
         (constants.candidates).fill(&constants.limits[..limits.len()]);
         config.needs = limits.iter().fold(0, |needs, limit| needs | limit.needs());
         config.needs |= self.exempt.needs();
+        if config.bounds.limits != 0 {
+            config.bounds.lines = lines_of_connections(self.max_sources);
+            config.needs |= NEEDS_TRANSPORT | NEEDS_DESTINATION;
+        }
         if self.exempt.established {
             // Sockets are looked up by addresses and ports.
             config.needs |= NEEDS_TRANSPORT | NEEDS_DESTINATION | NEEDS_CONNECTION;
@@ -109,6 +122,12 @@ impl Settings {
         let inward = self.direction == Direction::In;
         alone && only && inward && self.lists.are_empty() && !self.exempt.has_control()
     }
+}
+
+/// Lines of one limit's part of the table of open connections: seven words each, half a line for each source of the table of
+/// buckets. If all these had connections, one in a thousand would find no room.
+fn lines_of_connections(max_sources: u32) -> u32 {
+    max_sources.div_ceil(2).clamp(64, 1 << 20)
 }
 
 /// [`Constants::NONE`] on the heap. The constants take about 100 KB, and a thread may have 2 MiB of stack: they are passed

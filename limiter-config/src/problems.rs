@@ -1,6 +1,6 @@
 //! Contradictions between settings that are each well-formed.
 
-use std::{cmp::Ordering, collections::BTreeSet};
+use std::{cmp::Ordering, collections::BTreeSet, str::FromStr as _};
 
 use limiter_common::arithmetic::quota::Quota;
 
@@ -10,9 +10,9 @@ use super::{
     control::{CONTROL_LIMIT, CONTROL_ROUTES},
     invalid,
     lists::{BANS, TIERS_MAX},
-    matches::{Payload, check_count},
+    matches::{Payload, TcpFlags, check_count},
     names,
-    settings::{BANS_MAX, LIMITS_MAX, SOURCES_MAX},
+    settings::{BANS_MAX, CONNECTIONS_MAX, LIMITS_MAX, SOURCES_MAX},
 };
 
 /// A part of the settings.
@@ -177,6 +177,10 @@ impl Settings {
         problems.check(is_late, "max_delay", || {
             "only packets that the interface sends can be delayed: write direction = \"out\" at the top of the file, or leave max_delay out".to_owned()
         });
+        let is_outward = self.direction == Direction::Out && limit.connections.is_some();
+        problems.check(is_outward, "connections", || {
+            "connections are counted by the packets that arrive: write direction = \"in\", or leave connections out".to_owned()
+        });
         let has_no_fleet = limit.scope == Scope::Fleet && self.fleet.is_none();
         problems.check(has_no_fleet, "scope", || {
             no_fleet(&format!("limit '{}'", limit.name))
@@ -315,7 +319,42 @@ impl Limit {
         problems.check(has_proof && !is_by_source, "proof", || {
             format!("a handshake proves the address of a source, and {} is another key: write a key as in /32,/64, or leave proof out", self.key)
         });
+        self.check_connections(problems);
         self.matches.check(problems);
+    }
+
+    /// Checks the bound on open connections: sockets show fewer fields than packets.
+    fn check_connections(&self, problems: &mut Problems) {
+        let Some(most) = self.connections else { return };
+        let fits = (1..=CONNECTIONS_MAX).contains(&most);
+        problems.check(!fits, "connections", || {
+            format!("a key may have 1 to {CONNECTIONS_MAX} connections: write a number in between, or deny the sources")
+        });
+        let matches = &self.matches;
+        let is_tcp = matches.protocol == Some(Protocol::TCP);
+        problems.check(!is_tcp, "connections", || {
+            "only TCP has connections that limiter counts: write match = { protocol = \"tcp\" }, or leave connections out".to_owned()
+        });
+        let seen = Match {
+            protocol: matches.protocol,
+            destination_port: matches.destination_port.clone(),
+            ip_version: matches.ip_version,
+            source: matches.source.clone(),
+            unless: matches.unless.clone(),
+            tcp_flags: TcpFlags::from_str("syn")
+                .ok()
+                .filter(|_| matches.tcp_flags.is_some()),
+            ..Match::default()
+        };
+        problems.check(is_tcp && *matches != seen, "connections", || {
+            "sockets show no other fields of a match than protocol, destination_port, ip_version, source, unless, and tcp_flags = \"syn\": leave the others out, or write connections in a limit of its own".to_owned()
+        });
+        problems.check(!self.key.is_by_source() || self.key.by_vlan, "connections", || {
+            format!("connections are counted by source, and {} is another key: write a key as in /32,/64, or leave connections out", self.key)
+        });
+        problems.check(self.scope == Scope::Fleet, "connections", || {
+            "connections are counted on each host by itself: write scope = \"host\", or leave connections out".to_owned()
+        });
     }
 
     /// Checks burst and cost, without the hold.

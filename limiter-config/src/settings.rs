@@ -15,6 +15,8 @@ pub const DEFAULT_LIMIT: &str = "default";
 pub const LIMITS_MAX: usize = 32;
 /// The most sources of a table.
 pub const SOURCES_MAX: u32 = 1 << 24;
+/// The most open connections of a bound.
+pub const CONNECTIONS_MAX: u64 = 1 << 20;
 /// The most bans.
 pub const BANS_MAX: u32 = 1 << 24;
 
@@ -73,6 +75,11 @@ crate::keys! {
 }
 
 impl Settings {
+    /// Returns true if a limit bounds open connections.
+    pub fn bounds_connections(&self) -> bool {
+        self.limits.iter().any(|limit| limit.connections.is_some())
+    }
+
     /// Returns true if new sources may prove their address.
     pub fn has_proof(&self) -> bool {
         self.limits.iter().any(|limit| limit.proof != Proof::None)
@@ -122,6 +129,12 @@ crate::keys! {
         /// by a SYN cookie, and a source that returns the cookie enters the table from a budget of its own. Default:
         /// `"none"`. It needs a key of sources, `new_sources`, Linux 6.1, and `net.ipv4.tcp_syncookies=2`.
         proof: Proof;
+        /// Number of open TCP connections that a key may have to sockets of the host, as in `50`: further SYNs are dropped,
+        /// and packets of open connections pass. Default: any number. It needs `match = { protocol = "tcp" }`, in which
+        /// only `destination_port`, `ip_version`, `source`, `unless` and `tcp_flags = "syn"` may stand too, and a key of
+        /// sources or of the interface. `rate` is needed as ever, and applies to the packets that match.
+        #[serde(default)]
+        connections: Option<u64>, "a number of connections as in 50";
         /// `true`: the limit counts packets that it would drop, but drops nothing. Default: `false`.
         shadow: bool;
         /// `"host"` (default), or `"fleet"`: one limit per source for all hosts of the fleet together.

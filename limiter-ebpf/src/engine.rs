@@ -28,7 +28,7 @@ use crate::{
     entry_place::EntryPlace,
     list_lookup,
     maps::State,
-    new_sources, past_quota, second_chance,
+    new_sources, open, past_quota, second_chance,
     switches::Asked,
     table,
 };
@@ -193,6 +193,8 @@ environment! {
     entry(number: u32) -> Option<EntryPlace> = table::entry;
     likely(key: &SourceKey) -> Option<EntryPlace> = table::likely;
     number_of(entry: EntryPlace) -> u32 = EntryPlace::number;
+    is_any_full() -> bool = open::is_any_full;
+    open_connections(line: u32, tag: u64) -> u64 = open::connections;
     is_exhausted(slot: u32) -> bool = new_sources::is_exhausted;
     admits(key: &SourceKey, now: u64, budget: u32, take: bool) -> bool = table::admits;
     was_refused(key: &SourceKey) -> bool = second_chance::was_refused;
@@ -228,5 +230,6 @@ steps! {
         uncount() -> () as limit_uncount;
         hold() -> bool as limit_hold;
         count_over() -> () as limit_count;
+        is_full() -> bool as limit_full;
     }
 }

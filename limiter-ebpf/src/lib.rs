@@ -5,6 +5,7 @@
 //! - [`fast`]: one limit that matches every packet; [`full`]: any other configuration
 //! - [`engine`]: gives the policy [`lists`], [`table`] (with [`new_sources`], [`second_chance`], [`room`] and [`entry_place`]) and [`counters`]
 //! - [`connection`]: looks a packet up among the host's [`sockets`]; [`handshake`]: answers SYNs, and checks the cookies
+//! - [`open`]: counts open connections
 //! - [`watch`]: events of packets; [`log`]: messages
 //! - [`past_quota`], [`switches`], [`clock`], [`constants`], [`maps`], [`atomic`]: used by all
 //!
@@ -38,6 +39,7 @@ pub mod entry_place;
 pub mod connection;
 #[cfg(not(feature = "tc"))]
 pub mod handshake;
+pub mod open;
 pub mod sockets;
 
 pub mod log;

@@ -7,6 +7,7 @@
 use aya_ebpf::macros::classifier;
 #[cfg(not(feature = "tc"))]
 use aya_ebpf::macros::xdp;
+use aya_ebpf::{macros::raw_tracepoint, programs::RawTracePointContext};
 use limiter_common::{abi::NEXT_FOREIGN, policy::verdict::Reason};
 #[cfg(not(feature = "tc"))]
 use limiter_ebpf::maps::NEXT_FRAGS;
@@ -16,6 +17,7 @@ use limiter_ebpf::{
     context::{self, Action, Context, DROP, PASS},
     counters, fast, full,
     maps::NEXT,
+    open,
 };
 
 /// Defines the programs. One per path, because the stack has no room for both paths in one program.
@@ -86,6 +88,13 @@ entries! {
     /// The full path in the network stack.
     #[classifier]
     limits_tc: full, false, NEXT;
+}
+
+/// Counts open connections: runs at each change of the state of a socket, if a limit bounds them.
+#[raw_tracepoint(tracepoint = "inet_sock_set_state")]
+pub fn connections(context: RawTracePointContext) -> i32 {
+    open::changed(&context);
+    0
 }
 
 #[unsafe(link_section = "license")]

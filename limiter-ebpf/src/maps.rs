@@ -15,6 +15,7 @@ use limiter_common::{
         log::Logging,
         rules::{LISTS_MAX, ROWS},
     },
+    open::WORDS as LINE,
     policy::{
         Evaluation,
         connection::{LOOKUPS as PLACES, Lookup},
@@ -89,6 +90,11 @@ pub struct State {
 /// Each CPU's last lookups among the host's sockets. Not pinned. The loader leaves one place if no connection is exempt.
 #[btf_map]
 pub static LOOKUPS: PerCpuArray<Lookup, { PLACES as usize }> = PerCpuArray::new();
+
+/// The open connections of each key. Each generation with a bound has its own. The loader leaves one line if no limit bounds
+/// connections.
+#[btf_map]
+pub static OPEN: Array<[u64; LINE as usize], 1, { BPF_F_MMAPABLE as usize }> = Array::new();
 
 /// Each CPU's counts of packets from sources on a list, by the list's bit.
 #[btf_map]

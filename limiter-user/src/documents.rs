@@ -7,7 +7,9 @@ use schemars::{JsonSchema, generate::SchemaSettings};
 use crate::{
     adapt::simulate::Simulated,
     observe::{
-        Bans, Changes, Difference, History, Listing, Status, WithWarnings, event, log, senders,
+        Bans, Changes, Difference, History, Listing, Status, WithWarnings,
+        connections::OpenConnections,
+        event, log, senders,
         settings::{CheckedFile, PresetFiles, ProposedFile, SettingsInForce},
         source,
     },
@@ -51,6 +53,7 @@ fn json_schemas_match_the_types() {
         ("check", schema::<WithWarnings<source::Check>>()),
         ("config-check", schema::<WithWarnings<CheckedFile>>()),
         ("config-show", schema::<WithWarnings<SettingsInForce>>()),
+        ("connections", schema::<WithWarnings<OpenConnections>>()),
         ("difference", schema::<WithWarnings<Difference>>()),
         ("doctor", schema::<WithWarnings<doctor::Diagnosis>>()),
         ("history", schema::<WithWarnings<History>>()),

@@ -389,7 +389,11 @@ fn kernel_and_model_agree_on_random_configurations() {
     for reason in Reason::ALL {
         let times = seen[reason as usize];
         match reason {
-            Reason::Contended | Reason::Established | Reason::Answered | Reason::Ban => {
+            Reason::Contended
+            | Reason::Established
+            | Reason::Answered
+            | Reason::Ban
+            | Reason::Connections => {
                 assert_eq!(times, 0, "{reason:?}");
             }
             _ => assert!(times > 30, "{reason:?} came up {times} times"),

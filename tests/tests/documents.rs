@@ -25,7 +25,7 @@ const fn none(why: &'static str) -> Result<&'static str, &'static str> {
 }
 
 /// Each verb, with the schema of its document.
-const VERBS: [(&str, Result<&str, &str>); 42] = [
+const VERBS: [(&str, Result<&str, &str>); 43] = [
     ("attach", json("changes")),
     ("set", json("changes")),
     ("limit", json("changes")),
@@ -39,6 +39,7 @@ const VERBS: [(&str, Result<&str, &str>); 42] = [
     ("watch", json("watch")),
     ("log", json("log")),
     ("check", json("check")),
+    ("connections", json("connections")),
     (
         "export",
         none("serves metrics, which have formats of their own"),
@@ -273,6 +274,7 @@ fn answers(checked: &Checked<'_>, folder: &Folder) {
     checked.run("status", "", 0);
     checked.run("top", "eth0 --once --interval 100ms", 0);
     checked.run("check", "eth0 198.51.100.7", 0);
+    checked.run("connections", "eth0", 0);
     checked.changed("reset", "eth0 198.51.100.7", true);
     checked.run("doctor", "eth0", 0);
     checked.run("config diff", "eth0", 0);

@@ -22,6 +22,8 @@ check 192.0.2.7 --interface eth0 => 192.0.2.7
 -i eth0 check 192.0.2.7 => 192.0.2.7
 check --interface=eth0 192.0.2.7 => 192.0.2.7
 check -ieth0 192.0.2.7 => 192.0.2.7
+connections => no limit bounds connections
+connections eth0 192.0.2.7 => no limit bounds connections
 set --rate 20/s => rate 10/s -> 20/s
 check 192.0.2.7 --protocol tcp --port https => tcp to port 443
 ban 203.0.113.1 => eth0: 203.0.113.1 banned

@@ -7,6 +7,7 @@ mod bytes;
 mod clients;
 mod coexistence;
 mod configurations;
+mod connections;
 mod control;
 mod disturbed;
 mod drivers;

@@ -143,6 +143,7 @@ fn conditions_and_keys_not_configured_are_removed_from_the_program() {
         &format!("{udp} \"destination\""),
         &format!("{udp} \"source + destination\""),
         "match = { protocol = \"udp\" }\nhold = \"10m\"",
+        "match = { protocol = \"tcp\" }\nconnections = 5",
     ];
     for condition in conditions {
         let count = counted(condition);

@@ -1,6 +1,7 @@
 //! The constants of a generation.
 
 use super::{
+    connections::Bounds,
     routes::{ROUTES_MAX, Route},
     rules::{BUDGETS, FIRST, LIMITS_MAX, Limit, NEEDS_CONNECTION, NewSourceQuota, PROVEN, SECOND},
 };
@@ -121,12 +122,14 @@ pub struct Constants {
     pub absent: u32,
     /// 0, for the alignment.
     pub reserved: u32,
+    /// The bounds on open connections.
+    pub bounds: Bounds,
 }
 
 pod!(Constants: limits_length fast_path sets shadow malformed_passes clock lists_ipv4 lists_ipv6 needs control established
     room tc no_ethernet egress bans follow_up after_deadline new_sources second_chances proofs answers proof mac
     seed tick deadline indices limits candidates can_copy chained routes way_back guest log nat64 throttled
-    passed index absent reserved);
+    passed index absent reserved bounds);
 
 impl Constants {
     /// The limit with this index.
@@ -156,7 +159,7 @@ impl Constants {
 
     /// True if packets are looked up among the host's sockets.
     pub const fn looks_up_sockets(&self) -> bool {
-        (self.established | self.needs & NEEDS_CONNECTION) != 0
+        (self.established | self.needs & NEEDS_CONNECTION) != 0 || self.bounds.limits != 0
     }
 
     /// Returns true if some packets need more than their verdict; see [`Self::follow_up`].

@@ -81,6 +81,8 @@ events! {
     Deny = 8, TRACE, "deny", "denied";
     /// The source is banned.
     Ban = 9, TRACE, "ban", "banned";
+    /// The packet opens a connection beyond the bound of its limit.
+    Connections = 10, TRACE, "connections", "too many open connections";
 }
 
 impl Logged {
@@ -92,7 +94,7 @@ impl Logged {
     /// The event of a packet that is dropped for the reason with this number.
     #[inline(always)]
     pub const fn of_drop(reason: u32) -> Option<Self> {
-        const REASONS: [(Reason, Logged); 7] = [
+        const REASONS: [(Reason, Logged); 8] = [
             (Reason::Contended, Logged::Contended),
             (Reason::Answered, Logged::Answered),
             (Reason::NewSource, Logged::NewSource),
@@ -100,6 +102,7 @@ impl Logged {
             (Reason::Limit, Logged::Limit),
             (Reason::Deny, Logged::Deny),
             (Reason::Ban, Logged::Ban),
+            (Reason::Connections, Logged::Connections),
         ];
         let mut index = 0;
         while index < REASONS.len() {

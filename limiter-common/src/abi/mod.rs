@@ -3,6 +3,7 @@
 //! Every type is `repr(C)`, of 32- and 64-bit words, without padding: see [`crate::pod`]. A changed type or map name
 //! raises [`VERSION`], which is part of the path of pinned maps. So a program never opens maps of another shape.
 
+pub mod connections;
 pub mod counters;
 pub mod events;
 pub mod learn;

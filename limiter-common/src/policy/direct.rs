@@ -60,5 +60,6 @@ impl<E: Direct> Steps for E {
         uncount() -> ();
         hold() -> bool;
         count_over() -> ();
+        is_full() -> bool;
     }
 }

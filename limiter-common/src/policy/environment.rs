@@ -108,6 +108,17 @@ pub trait Environment: Sized {
         self.constants().limit(index)?.on_present(epoch, tat)
     }
 
+    /// True if some key is at its bound of open connections.
+    #[inline(always)]
+    fn is_any_full(&self) -> bool {
+        false
+    }
+    /// The open connections of the key with this tag in this [`crate::open`] line.
+    #[inline(always)]
+    fn open_connections(&self, _line: u32, _tag: u64) -> u64 {
+        0
+    }
+
     /// The [`crate::arithmetic::scale`] of the adaptive limit in `slot`.
     #[inline(always)]
     fn scale(&self, _slot: u32) -> u64 {

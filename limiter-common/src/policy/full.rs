@@ -109,7 +109,7 @@ pub fn read<E: Environment, B: Recognised>(
 pub fn evaluate<S: Steps>(
     environment: &S,
     evaluation: &mut Evaluation,
-    is_connected: impl FnOnce(&Evaluation) -> bool,
+    is_connected: impl Fn(&Evaluation) -> bool,
     is_related: impl FnOnce(&mut Evaluation) -> bool,
     prove: impl Fn(&Evaluation) -> u32,
 ) -> Reason {
@@ -142,7 +142,11 @@ pub fn evaluate<S: Steps>(
     }
     find_matching(environment, evaluation);
     let is_connected = |evaluation: &Evaluation| is_related || is_connected(evaluation);
-    let decided = decide(environment, evaluation, is_connected, &prove);
+    let decided = if exceeds_bound(environment, evaluation, &is_connected) {
+        Reason::Connections
+    } else {
+        decide(environment, evaluation, is_connected, &prove)
+    };
     // The common ones at once: for others, more is asked.
     match decided {
         Reason::Admitted => return Reason::Admitted,
@@ -162,6 +166,43 @@ pub fn evaluate<S: Steps>(
         hold(environment, evaluation);
     }
     reason
+}
+
+/// True if the packet opens a connection, or completes a handshake, whose key has as many open connections as a limit
+/// allows. Packets of open connections pass. As long as no key is at its bound, this costs one word of memory.
+#[inline(always)]
+fn exceeds_bound<S: Steps>(
+    environment: &S,
+    evaluation: &mut Evaluation,
+    is_connected: &impl Fn(&Evaluation) -> bool,
+) -> bool {
+    let constants = environment.constants();
+    let limits = constants.bounds.limits;
+    if limits == 0 || !evaluation.info.may_connect() || !environment.is_any_full() {
+        return false;
+    }
+    let opens = evaluation.info.opens_connection();
+    for index in 0..LIMITS_MAX {
+        if index >= constants.limits_length {
+            break;
+        }
+        if limits >> index & 1 == 0 || !S::is_full(environment, evaluation, index) {
+            continue;
+        }
+        if !opens && is_connected(evaluation) {
+            return false;
+        }
+        if evaluation.would_drop == 0 {
+            evaluation.note(index, Reason::Connections);
+        }
+        if constants.limit(index).is_none_or(|limit| limit.shadow == 0) {
+            evaluation.note(index, Reason::Connections);
+            evaluation.would_drop = 0;
+            return true;
+        }
+        evaluation.would_drop |= 1 << index;
+    }
+    false
 }
 
 /// Holds the bucket of the limit that has refused the packet.

@@ -1,7 +1,8 @@
 //! The parsed fields of a packet.
 
+use super::protocols;
 use crate::{
-    abi::rules::{ANY, NONE, WHOLE},
+    abi::rules::{ANY, LATER_FRAGMENT, NONE, WHOLE},
     pod::{Pod as _, pod},
     table::{key::Address, pair},
 };
@@ -74,6 +75,14 @@ impl PacketInfo {
         const SYN: u32 = 0x02;
         const ACK: u32 = 0x10;
         self.flags & (SYN | ACK) == SYN
+    }
+
+    /// True if the packet may open a TCP connection or complete its handshake, as far as it can be seen. A later fragment does
+    /// neither without the first one.
+    #[inline(always)]
+    pub const fn may_connect(&self) -> bool {
+        let is_tcp = self.protocol == protocols::TCP || self.protocol == ANY;
+        is_tcp && self.fragment != LATER_FRAGMENT
     }
 
     /// True if the packet has ports that can be seen.

@@ -103,6 +103,12 @@ fn range_holds<const FIELD: usize, const UNSEEN: bool>(wanted: &Match, value: u3
     false
 }
 
+/// True if the ranges of the destination port have this one.
+#[inline(always)]
+pub fn port_holds(wanted: &Match, port: u32) -> bool {
+    range_holds::<DESTINATION_PORT, true>(wanted, port)
+}
+
 /// True if the limit's pattern is in the payload, or may be.
 #[inline(always)]
 pub(super) fn payload_holds(limit: &Limit, packet: &Evaluation) -> bool {

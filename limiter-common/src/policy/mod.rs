@@ -42,7 +42,7 @@ pub use direct::Direct;
 pub use environment::{Environment, Found, TimeBounds};
 pub use evaluation::Evaluation;
 pub use info::PacketInfo;
-pub use matches::{certain, matches};
+pub use matches::{certain, matches, port_holds};
 pub use parse::{Parsed, parse, read};
 pub use room::{has_room, kept};
 pub use steps::Steps;

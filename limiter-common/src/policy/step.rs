@@ -5,7 +5,7 @@ use super::{
     Evaluation, Found, Steps, apply_shadow,
     attempt::Attempt,
     bucket::{Demand, NOT_READ, cost},
-    certain, matches, second_chance,
+    certain, matches, port_holds, second_chance,
 };
 use crate::{
     abi::{
@@ -16,6 +16,7 @@ use crate::{
         },
     },
     arithmetic::{bucket::TAU_MAX, quota::ADAPTIVE, scale, size},
+    open::Place,
     policy::verdict::Reason,
     table::{
         entry::Shared,
@@ -581,5 +582,32 @@ impl<'a, S: Steps> Step<'a, S> {
             entry.count(reason, self.size());
         }
         self.count(reason);
+    }
+
+    /// True if the packet may open a connection that the limit counts, and its key has as many as the limit allows. Flags
+    /// of the match are not asked: the segment that completes a handshake is no SYN.
+    #[inline(always)]
+    pub fn is_full(self) -> bool {
+        let constants = self.environment.constants();
+        let bounds = &constants.bounds;
+        // Once more, so that programs without the call do not have the function.
+        if bounds.limits == 0 {
+            return false;
+        }
+        let Evaluation { info, lists, .. } = &*self.evaluation;
+        let wanted = &self.limit.matches;
+        let counts = (wanted.family == 0 || wanted.family == info.source.family)
+            && (wanted.lists == 0 || wanted.lists & lists != 0)
+            && wanted.unless & lists == 0
+            && port_holds(wanted, info.destination_port);
+        let Some(bound) = bounds.of_limits.get(self.index as usize) else {
+            return false;
+        };
+        if !counts {
+            return false;
+        }
+        let key = self.new_key();
+        let place = Place::of(&constants.seed, &key, *bound, bounds.lines);
+        self.environment.open_connections(place.line, place.tag) >= u64::from(bound.most)
     }
 }

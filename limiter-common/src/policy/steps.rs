@@ -46,4 +46,6 @@ pub trait Steps: Environment {
     fn hold(&self, evaluation: &mut Evaluation, index: u32) -> bool;
     /// [`super::step::Step::count_over`].
     fn count_over(&self, evaluation: &mut Evaluation, index: u32);
+    /// [`super::step::Step::is_full`].
+    fn is_full(&self, evaluation: &mut Evaluation, index: u32) -> bool;
 }

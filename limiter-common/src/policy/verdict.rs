@@ -88,6 +88,8 @@ reasons! {
     Answered = 14, "answered", "answered by a SYN cookie", Refuse;
     /// Dropped: the source is banned.
     Ban = 15, "ban", "banned", Drop;
+    /// Dropped: the packet opens a connection, and its key has as many open connections as its limit allows.
+    Connections = 16, "connections", "too many open connections", Refuse;
 }
 
 /// Bits of the reasons that drop packets.

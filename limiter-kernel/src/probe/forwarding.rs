@@ -25,7 +25,8 @@ pub fn translates(name: &str) -> bool {
     forwards(name) && (has_nat_chain() == Some(true) || has_nat_table())
 }
 
-fn forwards(name: &str) -> bool {
+/// Returns true if the host forwards packets of the interface called `name`.
+pub fn forwards(name: &str) -> bool {
     ["ipv4", "ipv6"].iter().any(|family| {
         let path = format!("/proc/sys/net/{family}/conf/{name}/forwarding");
         fs::read_to_string(path).is_ok_and(|value| value.trim() != "0")

@@ -56,6 +56,8 @@ pub struct Device {
     pub gro: Option<bool>,
     /// True if the card takes the outer VLAN tag off frames, which hides it from XDP.
     pub strips_vlan: Option<bool>,
+    /// True if the host forwards packets of the interface.
+    pub forwards: bool,
     /// True if the host forwards connections with translated addresses, such as those of containers.
     pub translates: bool,
     /// True if the interface lets each packet leave at its time.
@@ -100,6 +102,7 @@ pub async fn device(name: &str) -> Result<Device> {
         lro: ask.lro(),
         gro: ask.gro(),
         strips_vlan: ask.strips_vlan(),
+        forwards: forwarding::forwards(direction_of(name).0),
         translates: forwarding::translates(direction_of(name).0),
         has_fq: interface::has_fq(interface.index).await?,
         obstacle: native_mode::obstacle(&interface),

@@ -1,6 +1,7 @@
 //! The BPF program and its maps: loading, filling, reading.
 
 pub mod bans;
+pub mod connections;
 pub mod list_maps;
 mod loader;
 pub mod log;
@@ -10,6 +11,7 @@ pub mod raw;
 mod table;
 
 pub use bans::Bans;
+pub use connections::OpenTable;
 pub use list_maps::ListTables;
 pub use maps::Tables;
 pub use object::{ListMaps, Maps, Program};

@@ -12,6 +12,7 @@ use aya::{
 };
 use limiter_common::{
     abi::{CLOCK_KERNEL, Constants, SETS_OF_WORD, log::LOGS_BYTES, rules::absent},
+    open,
     policy::{learn, second_chance::lines},
     table::{Seed, key::SLOTS},
 };
@@ -21,12 +22,14 @@ use limiter_config::{compile::Compiled, index::Plan};
 use crate::{
     error::{self, Error, Failed, Result, cause, read_failed},
     program::{
-        Bans, list_maps, loader, log,
+        Bans,
+        connections::{self, Counter, OpenTable},
+        list_maps, loader, log,
         maps::{self, Tables, missing},
         raw::Raw,
     },
     sys::{
-        clock,
+        bpf, btf, clock,
         folder::{Dir, Pin},
         requirements,
     },
@@ -110,6 +113,8 @@ fn specialised(object: &[u8], constants: &Raw<Constants>) -> Result<Vec<u8>> {
 pub struct Program {
     ebpf: Ebpf,
     entry: &'static str,
+    /// Counts open connections, if a limit bounds them.
+    counter: Option<Counter>,
 }
 
 /// Loads the program with the constants of `config`. `frags`: the entry that takes packets in several buffers.
@@ -163,7 +168,11 @@ pub fn load(
     let mut held = Vec::new();
     let next = maps::next_of(frags && config.tc == 0);
     let mut loader = loader::without_kernel_types();
+    if config.bounds.limits != 0 && config.clock == CLOCK_KERNEL {
+        constants.0.bounds.offsets = btf::offsets()?;
+    }
     loader.override_global(CONSTANTS, &*constants, true);
+    loader.map_max_entries(connections::TABLE, open::table_lines(&config.bounds));
     if !config.looks_up_sockets() {
         loader.map_max_entries("LOOKUPS", 1);
     }
@@ -208,7 +217,30 @@ pub fn load(
     }
     let entry = entry_name(constants.0.fast_path != 0, tc, frags);
     load_program(&mut ebpf, entry)?;
-    Ok(Program { ebpf, entry })
+    // Counting begins before the program is on an interface, so that no change is lost.
+    let counts = constants.0.bounds.limits != 0 && config.clock == CLOCK_KERNEL;
+    let counter = counts.then(|| count_connections(&mut ebpf, constants.0));
+    Ok(Program {
+        ebpf,
+        entry,
+        counter: counter.transpose()?,
+    })
+}
+
+/// Begins to count open connections, and then counts those that are open already.
+fn count_connections(ebpf: &mut Ebpf, constants: Constants) -> Result<Counter> {
+    let Some(AyaProgram::RawTracePoint(program)) = ebpf.program_mut(connections::ENTRY) else {
+        return Err(missing(connections::ENTRY));
+    };
+    program.load().map_err(program_error)?;
+    let program = program.fd().map_err(program_error)?.as_fd();
+    let link = bpf::open_raw_tracepoint(c"inet_sock_set_state", program);
+    let counter = Counter(link.failed("counting connections")?);
+    let Map::Array(map) = maps::named(ebpf, connections::TABLE)? else {
+        return Err(missing(connections::TABLE));
+    };
+    OpenTable::new(map, Box::new(constants))?.correct()?;
+    Ok(counter)
 }
 
 /// Loads the program of `learn`, for packets in several buffers if the kernel has them.
@@ -225,7 +257,11 @@ pub(crate) fn load_learn(frags: bool) -> Result<Program> {
         entry = "learn";
         load_program(&mut ebpf, entry)?;
     }
-    Ok(Program { ebpf, entry })
+    Ok(Program {
+        ebpf,
+        entry,
+        counter: None,
+    })
 }
 
 /// A new secret: assigns keys to sets, or decides which sources are in a sample.
@@ -315,8 +351,12 @@ impl Program {
         })
     }
 
-    /// Pins the program in the `folder` of a generation.
+    /// Pins the program in the `folder` of a generation, and what counts connections.
     pub fn pin(&self, folder: &Dir) -> Result<()> {
+        if let Some(counter) = &self.counter {
+            self.pin_maps(&[connections::TABLE], folder)?;
+            counter.pin(folder)?;
+        }
         folder.put(PIN, self.fd()?)
     }
 

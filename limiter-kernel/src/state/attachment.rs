@@ -6,7 +6,7 @@ use limiter_config::{Lists, Settings};
 
 use crate::{
     Error, Result,
-    program::{Bans, ListTables, Tables},
+    program::{Bans, ListTables, OpenTable, Tables},
     state::{
         Current, Folder, Foreign, OnTrial, Pinned, Record, Survey, pins, stray, survey::trouble,
     },
@@ -155,7 +155,19 @@ impl Attachment {
 
     /// Kernel memory of all maps, in bytes.
     pub fn memory(&self) -> u64 {
-        self.tables.memory + self.lists.memory + self.bans.memory()
+        let open = self.open_connections().ok().flatten();
+        let open = open.as_ref().map_or(0, OpenTable::memory);
+        self.tables.memory + self.lists.memory + self.bans.memory() + open
+    }
+
+    /// The table of open connections; `None` if no limit bounds them.
+    pub fn open_connections(&self) -> Result<Option<OpenTable>> {
+        if !self.record.settings.bounds_connections() {
+            return Ok(None);
+        }
+        let mut config = self.record.config()?;
+        config.seed = self.tables.sets.seed;
+        OpenTable::open(&self.current.in_force.dir, config).map(Some)
     }
 
     /// Takes the attachment's lock; an error if it was detached meanwhile.

@@ -183,6 +183,7 @@ impl Record {
             .settings
             .compile(&self.limits, &self.tiers, self.frame_max)?;
         config.chained = self.chained.into();
+        config.bounds.namespace = self.namespace;
         config.log = self.log;
         config.passed = self.passed.into();
         config.tc = self.tc.into();

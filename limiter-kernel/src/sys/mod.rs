@@ -3,6 +3,7 @@
 pub mod address;
 pub mod bpf;
 pub mod bpffs;
+pub mod btf;
 pub mod clock;
 pub(crate) mod features;
 pub mod folder;
@@ -17,6 +18,7 @@ pub mod native_mode;
 pub(crate) mod netlink;
 pub mod requirements;
 pub mod routes;
+pub mod sockets;
 pub(crate) mod words;
 
 pub use bpf::LinkInfo;

@@ -40,6 +40,7 @@ mod lists {
 }
 mod observe {
     pub mod check;
+    pub mod connections;
     pub mod export;
     pub mod history;
     pub mod log;
@@ -120,7 +121,7 @@ use fleet::agent;
 use limit::{adapt, attach, detach, editor, keep, one, reload, reset, set};
 use limiter_config::lists::{ALLOW, DENY};
 use lists::{ban, bans, edit, feed, unban};
-use observe::{check, export, history, log, notify, status, top, watch};
+use observe::{check, connections, export, history, log, notify, status, top, watch};
 pub use other::preset::FILES as PRESETS;
 use other::{completions, deeds, helper, man, preset};
 use plan::{config, doctor, learn, replay};
@@ -158,7 +159,7 @@ pub const GROUPS: [(&str, &str); 6] = [
     ),
     (
         "Observe",
-        "status top watch log check history export notify",
+        "status top watch log check connections history export notify",
     ),
     ("Lists", "allow deny tier ban unban bans feed"),
     ("Plan", "doctor learn replay config"),
@@ -182,6 +183,7 @@ enum Verb {
     Watch(watch::Watch),
     Log(log::Log),
     Check(check::Check),
+    Connections(connections::Connections),
     History(history::History),
     Export(export::Export),
     Notify(notify::Notify),
@@ -331,6 +333,7 @@ async fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Watch(arguments) => watch::run(arguments).await,
         Verb::Log(arguments) => log::run(arguments).await,
         Verb::Check(arguments) => check::run(arguments).await,
+        Verb::Connections(arguments) => connections::run(arguments).await,
         Verb::History(arguments) => history::run(arguments).await,
         Verb::Export(arguments) => export::run(arguments).await,
         Verb::Notify(arguments) => notify::run(arguments).await,

@@ -147,6 +147,14 @@ metrics! {
     /// Number of sources that a limit with hold refuses until their hold ends.
     Gauge limiter_held_sources =
         Interface(|interface| by_limit(interface, |limit| limit.held_sources));
+    /// Number of open connections that count for a limit with connections.
+    Gauge limiter_open_connections = Interface(|interface| {
+        by_limit(interface, |limit| limit.connections.map(|connections| connections.open))
+    });
+    /// Number of sources, or other keys, that have as many open connections as their limit allows.
+    Gauge limiter_sources_at_bound = Interface(|interface| {
+        by_limit(interface, |limit| limit.connections.map(|connections| connections.keys_at_bound))
+    });
     /// Packets by the verdict of a limit: pass, drop, or would_drop (passed only because of shadow). A packet counts
     /// for each limit that matches it.
     Counter limiter_packets_total =

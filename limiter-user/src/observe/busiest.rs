@@ -28,6 +28,8 @@ pub enum Order {
     Tokens,
     /// The longest held first.
     Held,
+    /// The most open connections first.
+    Open,
 }
 
 /// A source's rank: the highest goes first.
@@ -48,6 +50,8 @@ pub struct Ranked<'a> {
     pub tokens: f64,
     /// Seconds for which the limit holds the source.
     pub held: Option<f64>,
+    /// Open connections, if the limit bounds them.
+    pub open: u64,
 }
 
 /// The rank of a source in an order. If sources are equal by the column, the order is by packets over the limit at
@@ -69,6 +73,7 @@ pub fn rank(order: Order, ranked: &Ranked) -> Rank {
         // The bits of positive numbers are in the order of the numbers.
         Order::Tokens => u64::MAX - ranked.tokens.max(0.0).to_bits(),
         Order::Held => ranked.held.unwrap_or(0.0).to_bits(),
+        Order::Open => ranked.open,
     };
     (leading, [ranked.since, (passed, refused)].map(by_drops))
 }
@@ -106,6 +111,7 @@ mod tests {
             limit: 0,
             tokens: 0.0,
             held: None,
+            open: 0,
         };
         rank(order, &ranked)
     }
@@ -144,6 +150,7 @@ mod tests {
             limit,
             tokens,
             held,
+            open: u64::from(held.is_some()),
         };
         // Fewer tokens, an earlier limit and a longer hold go first, whatever was dropped.
         let first = ranked(&low, 0, 0.5, Some(2.0));
@@ -152,6 +159,7 @@ mod tests {
             (Order::Limit, true),
             (Order::Tokens, true),
             (Order::Held, true),
+            (Order::Open, true),
             (Order::Passed, false),
             (Order::Dropped, false),
         ] {

@@ -12,9 +12,16 @@ use limiter_config::{
     key::address,
     lists::{THROTTLED, show},
 };
-use limiter_kernel::{Attachment, Result, program::Tables, sys::clock};
+use limiter_kernel::{
+    Attachment, Result,
+    program::{OpenTable, Tables},
+    sys::clock,
+};
 
-use super::{Ban, Check, CheckedLimit, MissingOptions, OnList, Query, readers, source::Refused};
+use super::{
+    Ban, Check, CheckedLimit, MissingOptions, OnList, Query, readers,
+    source::{OpenOfSource, Refused},
+};
 
 /// Checks a source against the limits and lists of an attachment.
 pub fn check(attachment: &Attachment, query: &Query) -> Result<Check> {
@@ -45,6 +52,7 @@ pub fn check(attachment: &Attachment, query: &Query) -> Result<Check> {
     let nat64 = record.settings.translators();
     let new_sources = record.settings.new_sources;
     let second_chance = new_sources.is_some_and(|limit| limit.second_chance);
+    let open = attachment.open_connections()?;
     let (mut limits, mut missing) = (Vec::new(), Vec::new());
     let mut is_by_source = true;
     for mut reader in readers(attachment)? {
@@ -81,6 +89,7 @@ pub fn check(attachment: &Attachment, query: &Query) -> Result<Check> {
                 _ => key.show(&bucket_key, &nat64),
             };
             limits.push(CheckedLimit {
+                connections: open_of(attachment, &reader.limit, &open, query),
                 refused,
                 ..reader.check(shown, bucket.as_ref())
             });
@@ -110,6 +119,25 @@ pub fn check(attachment: &Attachment, query: &Query) -> Result<Check> {
         limits,
         missing,
         packet: None,
+    })
+}
+
+/// The open connections of a source under a limit with a bound: at the port that is asked about, or at the first one of the
+/// match.
+fn open_of(
+    attachment: &Attachment,
+    limit: &Limit,
+    open: &Option<OpenTable>,
+    query: &Query,
+) -> Option<OpenOfSource> {
+    let limits = &attachment.record.settings.limits;
+    let index = limits.iter().position(|other| other.name == limit.name)?;
+    let ports = limit.matches.destination_port.first();
+    let first = ports.and_then(|ports| u16::try_from(ports.first).ok());
+    let port = query.port.or(first).unwrap_or_default();
+    Some(OpenOfSource {
+        most: limit.connections?,
+        open: open.as_ref()?.of(index, query.source, port)?,
     })
 }
 

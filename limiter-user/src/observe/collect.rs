@@ -17,14 +17,14 @@ use limiter_common::{
 use limiter_config::{DENY, Proof, Slot, compile::FIRST_SLOT, key::octets};
 use limiter_kernel::{
     Attachment, Result, probe,
-    program::Tables,
+    program::{OpenTable, Tables},
     state::{OnTrial, Record},
     sys::clock,
 };
 
 use super::{
-    BanCounts, Delays, Drops, Interface, Limit, List, NextProgram, Passes, Reader, Sample, Sources,
-    Top,
+    BanCounts, Connections, Delays, Drops, Interface, Limit, List, NextProgram, Passes, Reader,
+    Sample, Sources, Top,
     busiest::{Order, Ranked, offer, rank},
     check::{BAN, decided_by},
     of_the_only_limit,
@@ -38,6 +38,9 @@ use crate::ask;
 
 /// Everything that `status` shows of an attachment. Waits at most `patience` for the fleet's agent.
 pub async fn interface(attachment: &Attachment, patience: Duration) -> Result<Interface> {
+    if let Some(open) = attachment.open_connections()? {
+        open.correct()?;
+    }
     Ok(Interface {
         fleet: ask::of(attachment, patience).await,
         merges: probe::gro(&attachment.interface.name) != Some(false),
@@ -58,9 +61,13 @@ fn described(attachment: &Attachment, (sources, held): Counted) -> Result<Interf
     let (settings, tables) = (&record.settings, &attachment.tables);
     let counters = tables.counters()?;
     let limits = record.with_slots();
+    let open = attachment.open_connections()?;
     let limits = limits
         .iter()
-        .map(|(configured, slot)| limit(configured, slot, attachment, &held));
+        .enumerate()
+        .map(|(index, (configured, slot))| {
+            limit(configured, slot, attachment, &held, (open.as_ref(), index))
+        });
     Ok(Interface {
         name: interface.name.clone(),
         ifindex: interface.index,
@@ -127,6 +134,7 @@ fn limit(
     slot: &Slot,
     attachment: &Attachment,
     held: &BTreeMap<u32, u64>,
+    (open, index): (Option<&OpenTable>, usize),
 ) -> Result<Limit> {
     let (record, tables) = (&attachment.record, &attachment.tables);
     let too_long = configured.never_admits(record.frame_max, attachment.frame_max());
@@ -161,12 +169,31 @@ fn limit(
             .as_ref()
             .map(|_| scale::is_kept(word, now)),
         scale: part(stretch(configured, word, now)),
+        connections: configured
+            .connections
+            .map(|most| connections(most, open, index)),
         shadow: configured.shadow,
         passed: (counters.admitted + counters.would_drop).into(),
         dropped: counters.dropped.into(),
         would_drop: counters.would_drop.into(),
         rates: None,
     })
+}
+
+/// The open connections of a key; none if its limit does not bound them.
+fn open_of(open: Option<&OpenTable>, key: &SourceKey) -> Option<u64> {
+    open?.of_key(key)
+}
+
+/// The open connections under the limit with this index.
+fn connections(most: u64, open: Option<&OpenTable>, index: usize) -> Connections {
+    let totals = open.map(|open| open.totals(index)).unwrap_or_default();
+    Connections {
+        most,
+        open: totals.open,
+        keys: totals.keys,
+        keys_at_bound: totals.full,
+    }
 }
 
 fn lists(record: &Record, tables: &Tables) -> Result<Vec<List>> {
@@ -245,6 +272,7 @@ fn scan(attachment: &Attachment, gauge: &mut Gauge) -> Result<Counted> {
         let mut readers = readers.iter().enumerate();
         readers.find(|(_, reader)| reader.slot as usize == slot)
     });
+    let open = attachment.open_connections()?;
     let (mut counted, mut held) = Counted::default();
     let (mut busiest, mut matching) = (BTreeMap::new(), 0);
     let mut over = [0; SLOTS as usize];
@@ -285,6 +313,11 @@ fn scan(attachment: &Attachment, gauge: &mut Gauge) -> Result<Counted> {
                 reader.held(source)
             } else {
                 None
+            },
+            open: if is_by(Order::Open) {
+                open_of(open.as_ref(), key).unwrap_or(0)
+            } else {
+                0
             },
         };
         let place = (rank(choice.order, &ranked), Reverse(place(key)));
@@ -328,6 +361,7 @@ fn sources_of(
     sources: &[(SourceKey, Source, Since)],
 ) -> Result<Vec<TopSource>> {
     let found = &gauge.found;
+    let open = attachment.open_connections()?;
     let now = clock::now()?;
     let rate = |count| found.rate(count);
     let nat64 = attachment.record.settings.translators();
@@ -363,6 +397,7 @@ fn sources_of(
                 would_drop_packets: would_drop,
                 tokens: reader.tokens(source),
                 held_seconds: reader.held(source),
+                open_connections: open_of(open.as_ref(), key),
                 listed: listed.map(str::to_owned),
                 passed_packets_per_second: rate(passed_since),
                 dropped_packets_per_second: rate(dropped_since).filter(|_| is_counted),

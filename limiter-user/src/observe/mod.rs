@@ -10,6 +10,7 @@ pub mod check;
 pub mod choice;
 pub mod collect;
 mod comparison;
+pub mod connections;
 mod count;
 pub mod delays;
 pub mod event;
@@ -181,6 +182,8 @@ pub struct Limit {
     pub adapted: Option<bool>,
     /// The part of the rate and the burst that is in force, up to 1.
     pub scale: f64,
+    /// The bound on open connections, and those that count for it; null: no bound.
+    pub connections: Option<Connections>,
     /// True if this limit drops nothing.
     pub shadow: bool,
     /// Packets that passed, including `would_drop`.
@@ -202,6 +205,20 @@ impl Limit {
             self.rate.clone()
         }
     }
+}
+
+/// Open connections of a limit that bounds them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Connections {
+    /// The most open connections of one key.
+    pub most: u64,
+    /// Open connections of all keys.
+    pub open: u64,
+    /// Keys with open connections.
+    pub keys: u64,
+    /// Keys with as many as the limit allows.
+    pub keys_at_bound: u64,
 }
 
 /// One list of sources.

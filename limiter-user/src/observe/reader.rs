@@ -142,6 +142,7 @@ impl Reader {
             passed_packets: counts.passed,
             dropped_packets: if self.shadow { 0 } else { counts.refused },
             would_drop_packets: if self.shadow { counts.refused } else { 0 },
+            connections: None,
             refused: None,
         }
     }

@@ -97,6 +97,7 @@ mod tests {
             [
                 "answered",
                 "ban",
+                "connections",
                 "contended",
                 "deny",
                 "limit",

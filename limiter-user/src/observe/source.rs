@@ -115,8 +115,21 @@ pub struct CheckedLimit {
     pub dropped_packets: u64,
     /// Packets that passed only because of shadow; part of `passed_packets`.
     pub would_drop_packets: u64,
+    /// The bound on open connections, and those of the source: to the port that was asked about, if the match or the key has
+    /// one. Null: no bound.
+    pub connections: Option<OpenOfSource>,
     /// The refusal of a source without a bucket; null if there was none in the last seconds.
     pub refused: Option<Refused>,
+}
+
+/// Open connections of a source under one limit.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct OpenOfSource {
+    /// The most that the limit allows.
+    pub most: u64,
+    /// Open connections.
+    pub open: u64,
 }
 
 /// A new source was refused.
@@ -188,6 +201,8 @@ pub struct TopSource {
     pub tokens: f64,
     /// Seconds for which the limit still holds the source (`hold`); null if it does not.
     pub held_seconds: Option<f64>,
+    /// Open connections of the bucket's key; null if its limit does not bound them.
+    pub open_connections: Option<u64>,
     /// The list that decides about the source before any limit, or `ban`.
     pub listed: Option<String>,
     /// Packets per second that passed.

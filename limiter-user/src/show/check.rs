@@ -56,6 +56,10 @@ pub fn check(check: &Check) -> String {
         let lines = [
             (limit.held_seconds).map(|time| format!("held for another {}", seconds(time))),
             wait.map(|wait| format!("the next packet passes in {}", seconds(wait))),
+            limit.connections.map(|connections| {
+                let [most, open] = [connections.most, connections.open].map(grouped);
+                format!("{open} of {most} connections open")
+            }),
             limit.refused.map(|refused| {
                 let [ago, left] = [refused.seconds_ago, refused.seconds_left].map(seconds);
                 format!(

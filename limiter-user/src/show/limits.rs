@@ -3,11 +3,11 @@
 use limiter_config::{Burst, Settings};
 
 use crate::{
-    observe::{Limit, Rates},
+    observe::{Connections, Limit, Rates},
     show::{
         page::Page,
         table,
-        units::{grouped, whole_packets},
+        units::{counted, grouped, whole_packets},
     },
 };
 
@@ -121,6 +121,18 @@ fn table_of(figures: &[&str], rows: &[Row], is_wide: bool) -> String {
     table::rows(columns.chain(figures.iter().copied()), text, rows)
 }
 
+/// The open connections under a limit.
+fn open(connections: Connections) -> String {
+    let Connections { most, open, .. } = connections;
+    let full = match connections.keys_at_bound {
+        0 => String::new(),
+        full => format!(", {} at the bound", grouped(full)),
+    };
+    let keys = counted(connections.keys, "source");
+    let [most, open] = [most, open].map(grouped);
+    format!("at most {most} connections: {open} open of {keys}{full}")
+}
+
 /// The match of a limit, and its options that are not the defaults.
 fn options(limit: &Limit) -> Vec<String> {
     let held = limit.hold.as_ref().zip(limit.held_sources);
@@ -139,6 +151,7 @@ fn options(limit: &Limit) -> Vec<String> {
         (limit.max_delay.as_ref()).map(|time| format!("delays for {time} at most")),
         (limit.adaptive.as_ref()).map(|adaptive| format!("down to {adaptive}{asleep}")),
         (limit.proof.as_ref()).map(|proof| format!("proof {proof}")),
+        limit.connections.map(open),
         (limit.shadow).then(|| "shadow: drops nothing".to_owned()),
     ];
     options.into_iter().flatten().collect()

@@ -3,6 +3,7 @@
 pub mod bans;
 pub mod check;
 pub mod comparison;
+pub mod connections;
 pub mod doctor;
 pub mod history;
 pub mod limits;

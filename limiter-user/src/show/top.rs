@@ -43,10 +43,7 @@ fn sources(top: &Top) -> String {
             grouped(source.passed_packets),
             grouped(source.dropped_packets),
             grouped(source.would_drop_packets),
-            match source.held_seconds {
-                Some(time) => format!("held {}", seconds(time)),
-                None => format!("{:.1}", source.tokens),
-            },
+            tokens(source),
         ]
     });
     let others = top.other_drops.iter().map(|drops| {
@@ -57,6 +54,18 @@ fn sources(top: &Top) -> String {
         [source, limit, "-", &since, "-", &dropped, "-", "-"].map(str::to_owned)
     });
     table(columns, 2, sources.chain(others))
+}
+
+/// The tokens of a source, the time for which it is held, and its open connections.
+fn tokens(source: &TopSource) -> String {
+    let tokens = match source.held_seconds {
+        Some(time) => format!("held {}", seconds(time)),
+        None => format!("{:.1}", source.tokens),
+    };
+    match source.open_connections {
+        Some(open) => format!("{tokens}, {} open", grouped(open)),
+        None => tokens,
+    }
 }
 
 /// A source, with its country and autonomous system if they are known.

@@ -45,7 +45,7 @@ use crate::{
     },
     kept,
     observe::collect,
-    plan::doctor::{self, forwarding, proof, vlan},
+    plan::doctor::{self, forwarded, forwarding, proof, vlan},
     show::{self, page::Page},
 };
 
@@ -259,7 +259,11 @@ async fn warn_of_hidden(interface: &str, attachment: &Attachment) {
         XdpMode::Tc => doctor::Mode::Tc,
         _ => doctor::Mode::Native,
     };
-    let found = [forwarding(settings, &device), vlan(settings, &device, mode)];
+    let found = [
+        forwarding(settings, &device),
+        forwarded(settings, &device),
+        vlan(settings, &device, mode),
+    ];
     for finding in found.into_iter().flatten() {
         if let Some(advice) = finding.advice {
             note(&format!("{interface}: {}: {advice}", finding.found));

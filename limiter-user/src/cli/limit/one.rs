@@ -48,11 +48,14 @@ pub struct One {
     /// Only TCP segments with these flags, as in syn: requests to connect
     #[arg(long, value_name = "FLAGS", group = "terms")]
     flags: Option<TcpFlags>,
+    /// Number of open TCP connections of each source or key; further requests to connect are dropped. 0: any number
+    #[arg(long, value_name = "N", group = "terms", allow_hyphen_values = true)]
+    connections: Option<u64>,
     /// Count, but drop nothing by this limit (on), or drop (off)
     #[arg(long, group = "terms", value_parser = PossibleValuesParser::new(["on", "off"]).map(|text| text == "on"))]
     shadow: Option<bool>,
     /// Remove the limit
-    #[arg(long, group = "terms", conflicts_with_all = ["rate", "burst", "key", "protocol", "port", "flags", "shadow"])]
+    #[arg(long, group = "terms", conflicts_with_all = ["rate", "burst", "key", "protocol", "port", "flags", "connections", "shadow"])]
     remove: bool,
     #[command(flatten)]
     lasting: Lasting,
@@ -117,6 +120,9 @@ fn apply(limit: &mut Limit, arguments: &One) {
     limit.burst = arguments.burst.or(limit.burst);
     limit.key = arguments.key.unwrap_or(limit.key);
     limit.shadow = arguments.shadow.unwrap_or(limit.shadow);
+    if let Some(most) = arguments.connections {
+        limit.connections = Some(most).filter(|most| *most != 0);
+    }
     let Match {
         protocol,
         destination_port,
@@ -124,6 +130,7 @@ fn apply(limit: &mut Limit, arguments: &One) {
         ..
     } = &mut limit.matches;
     let of_flags = arguments.flags.map(|_| Protocol::TCP);
+    let of_flags = of_flags.or(limit.connections.map(|_| Protocol::TCP));
     *protocol = arguments.protocol.or(*protocol).or(of_flags);
     *tcp_flags = arguments.flags.or(*tcp_flags);
     if !arguments.port.is_empty() {

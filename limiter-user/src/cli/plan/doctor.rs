@@ -3,7 +3,7 @@ use limiter_kernel::{Attachment, probe, sys::requirements};
 
 use crate::{
     cli::shared::{ForPrograms, document, interface},
-    plan::doctor::{bursts, diagnose, forwarding, last, own_traffic, proof, room, vlan},
+    plan::doctor::{bursts, diagnose, forwarded, forwarding, last, own_traffic, proof, room, vlan},
     show,
 };
 
@@ -40,6 +40,7 @@ pub async fn run(arguments: Doctor) -> anyhow::Result<()> {
             let settings = &record.settings;
             let found = [
                 forwarding(settings, device),
+                forwarded(settings, device),
                 vlan(settings, device, diagnosis.mode),
             ];
             diagnosis.findings.extend(found.into_iter().flatten());

@@ -1,6 +1,6 @@
 //! The flags of `attach` and `replay` that describe a limit, and their meaning.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, str::FromStr as _};
 
 use clap::{Args, Command, Id};
 use ipnet::IpNet;
@@ -46,7 +46,7 @@ pub struct Flags {
     #[arg(
         long,
         value_name = "RATE",
-        required_unless_present_any = ["config", "preset"],
+        required_unless_present_any = ["config", "preset", "connections"],
         allow_hyphen_values = true
     )]
     pub rate: Option<Rate>,
@@ -67,6 +67,10 @@ pub struct Flags {
     /// Only TCP segments with these flags, as in syn: requests to connect
     #[arg(long = "flags", value_name = "FLAGS")]
     pub tcp_flags: Option<TcpFlags>,
+    /// Number of open TCP connections of each source, or key, to the host's sockets at these ports; further requests to connect are
+    /// dropped. In a limit of its own, called open, which also limits these requests to 1k/s
+    #[arg(long, value_name = "N", value_parser = count, allow_hyphen_values = true)]
+    pub connections: Option<u64>,
     /// The packets to limit: those that arrive, or those that the interface sends (IFACE:out)
     #[arg(long, value_enum)]
     pub direction: Option<Direction>,
@@ -134,6 +138,23 @@ impl Limiting {
     }
 }
 
+/// The limit on open connections.
+fn of_connections(flags: &Flags, direction: Direction, most: u64) -> Limit {
+    /// Requests to connect of one source: more than hosts send that do not attack.
+    const REQUESTS: u64 = 1_000;
+    Limit {
+        key: flags.key.unwrap_or_else(|| Key::of_peers(direction)),
+        matches: Match {
+            protocol: Some(Protocol::TCP),
+            destination_port: flags.port.clone(),
+            tcp_flags: TcpFlags::from_str("syn").ok(),
+            ..Match::default()
+        },
+        connections: Some(most),
+        ..Limit::new("open", Rate::packets_per_second(REQUESTS))
+    }
+}
+
 /// The settings from flags. `fleet` shares the limit.
 pub fn settings(
     flags: &Flags,
@@ -141,11 +162,11 @@ pub fn settings(
     mode: Mode,
     fleet: Option<&str>,
 ) -> anyhow::Result<Settings> {
-    let Some(rate) = flags.rate else {
+    if flags.rate.is_none() && flags.connections.is_none() {
         let why = "a rate is missing: write --rate RATE, or --config FILE";
         anyhow::bail!(Usage(why.to_owned()));
-    };
-    let limit = Limit {
+    }
+    let limit = |rate| Limit {
         burst: flags.burst,
         key: flags.key.unwrap_or_else(|| Key::of_peers(direction)),
         matches: Match {
@@ -158,6 +179,9 @@ pub fn settings(
         scope: fleet.map_or(Scope::Host, |_| Scope::Fleet),
         ..Limit::new(DEFAULT_LIMIT, rate)
     };
+    let connections = flags
+        .connections
+        .map(|most| of_connections(flags, direction, most));
     let settings = Settings {
         mode,
         direction,
@@ -175,7 +199,7 @@ pub fn settings(
             deny: flags.deny.iter().copied().collect(),
             ..Lists::default()
         },
-        limits: vec![limit],
+        limits: (flags.rate.map(limit).into_iter().chain(connections)).collect(),
         fleet: fleet.map(str::to_owned),
         ..Settings::default()
     };

@@ -64,7 +64,7 @@ const TIPS: &[(&str, &str)] = &[
         "`limiter bans` lists the bans, `limiter ban IFACE ADDRESS --for 1h` bans a source, and `limiter feed NAME` takes CrowdSec's decisions over",
     ),
     (
-        "senders talkers top-talkers attackers offenders top-sources flows connections",
+        "senders talkers top-talkers attackers offenders top-sources flows",
         "`limiter watch IFACE --by source,port,protocol --for 10s` prints who sends, and `limiter top IFACE` the sources of the limits, live",
     ),
     (

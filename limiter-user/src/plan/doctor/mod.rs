@@ -107,6 +107,18 @@ pub fn forwarding(settings: &Settings, device: &Device) -> Option<Finding> {
     Some(finding.of("forwarding"))
 }
 
+/// Judges bounds on open connections of the limits in force on a host that forwards connections.
+pub fn forwarded(settings: &Settings, device: &Device) -> Option<Finding> {
+    if !settings.bounds_connections() || !device.forwards {
+        return None;
+    }
+    let finding = warning(
+        "this host forwards packets of the interface, and `connections` counts only connections to the host's own sockets: it does not bound those that pass through, also to containers",
+        "attach in the container or on the host that has the sockets (docs/containers.md)",
+    );
+    Some(finding.of("connections"))
+}
+
 /// Judges limits in force that use VLANs, in this mode.
 pub fn vlan(settings: &Settings, device: &Device, mode: Mode) -> Option<Finding> {
     let uses_vlan = |limit: &Limit| {

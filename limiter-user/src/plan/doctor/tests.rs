@@ -47,6 +47,7 @@ fn card() -> Device {
         lro: Some(false),
         gro: Some(true),
         strips_vlan: Some(true),
+        forwards: false,
         translates: false,
         has_fq: false,
         obstacle: None,

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// The columns: their order, title, whether they have numbers, and when they are left out of a narrow screen.
-const COLUMNS: [(Order, &str, bool, u8); 9] = [
+const COLUMNS: [(Order, &str, bool, u8); 10] = [
     (Order::Source, "SOURCE", false, 0),
     (Order::Limit, "LIMIT", false, 5),
     (Order::PassRate, "PASS/s", true, 2),
@@ -26,6 +26,7 @@ const COLUMNS: [(Order, &str, bool, u8); 9] = [
     (Order::WouldDrop, "WOULD DROP", true, 4),
     (Order::Tokens, "TOKENS", true, 7),
     (Order::Held, "HELD", true, 6),
+    (Order::Open, "OPEN", true, 9),
 ];
 
 /// The width from which sources have their places.
@@ -42,6 +43,10 @@ pub fn columns(view: &View) -> Vec<Order> {
             let would_drop = |source: &TopSource| source.would_drop_packets > 0;
             interface.shadow || is_in_shadow || sources.iter().any(would_drop)
         }
+        Order::Open => interface
+            .limits
+            .iter()
+            .any(|limit| limit.connections.is_some()),
         Order::Held => interface.limits.iter().any(|limit| limit.hold.is_some()),
         _ => true,
     };
@@ -182,6 +187,7 @@ fn cell(view: &View, source: &TopSource, order: Order, mark: char) -> Cell {
         Order::Dropped => Cell::plain(grouped(source.dropped_packets)),
         Order::WouldDrop => Cell::plain(grouped(source.would_drop_packets)),
         Order::Tokens => Cell::plain(format!("{:.1}", source.tokens)),
+        Order::Open => Cell::plain(source.open_connections.map_or("-".to_owned(), grouped)),
         Order::Held => Cell::plain(source.held_seconds.map_or("-".to_owned(), seconds)),
     }
 }
