@@ -5,9 +5,9 @@ use std::{fmt::Display, net::IpAddr, str::FromStr};
 use limiter_common::table::{Seed, nat64::Nat64};
 
 use super::{
-    Burst, Destination, Invalid, Key, Protocol, Rate, Time, Translator,
+    Burst, Destination, Invalid, Key, Match, Protocol, Rate, Time, Translator,
     adaptive::{Percent, Probe},
-    escape,
+    escape, file,
     key::Packet,
     lists::{prefix, show},
     matches::{Dscp, Hex, IcmpType, Lengths, PortRange, TcpFlags, Ttl, Vlan},
@@ -346,5 +346,34 @@ fn letters_are_kept_and_unprintable_characters_are_escaped() {
         let text = format!("a{c}b");
         assert_eq!(escape(&text, |_| false), format!("a{}b", c.escape_default()));
         assert_eq!(escape(&text, |kept| kept == c), text);
+    }
+}
+
+#[test]
+fn match_is_read_from_a_line_as_from_a_file() {
+    let read = |text: &str| text.parse::<Match>();
+    let wanted = Match {
+        protocol: Some(Protocol::UDP),
+        source_port: vec![PortRange::new(53, 53)],
+        ..Match::default()
+    };
+    for text in [
+        r#"{ protocol = "udp", source_port = 53 }"#,
+        r#" protocol = "udp", source_port = "dns" "#,
+    ] {
+        assert_eq!(read(text), Ok(wanted.clone()), "{text}");
+    }
+    assert_eq!(read("other"), Ok(Match::others()));
+    let written = file::matches(&wanted);
+    assert_eq!(read(&written), Ok(wanted));
+    for (text, words) in [
+        ("{ protocol = 'udp' }\nname = 'x'", "one line"),
+        ("{ protocol = 'udp' }, rate = 1", ""),
+        ("{ ports = 53 }", "did you mean"),
+        ("{ protocol = 'upd' }", "not a known protocol"),
+        ("udp", ""),
+    ] {
+        let wrong = read(text).unwrap_err().to_string();
+        assert!(wrong.contains(words), "{text}: {wrong}");
     }
 }

@@ -6,7 +6,7 @@ mod names;
 mod sets;
 mod values;
 
-use std::net::IpAddr;
+use std::{net::IpAddr, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,10 @@ pub use values::{
     IpVersion, Lengths, Numbers, PortRange, Protocol, TcpFlags, Ttl, Vlan, flag_names,
 };
 
-use crate::reader::{DeValue, Keyed, Section, Setting, quoted, text};
+use crate::{
+    Invalid, ensure, invalid,
+    reader::{self, DeValue, Keyed, Section, Setting, quoted, text},
+};
 
 crate::keys! {
     /// Conditions on packets: each given field narrows the match. An empty match accepts every IP packet.
@@ -159,6 +162,50 @@ impl Setting for Written {
             true => OTHER.to_owned(),
             false => self.0.words(),
         }
+    }
+}
+
+crate::keys! {
+    /// A match on a line of its own.
+    struct Alone("a match", "as in { protocol = \"udp\" }") {
+        /// The match.
+        matches ("match"): Match as Written, r#"a table as in { protocol = "udp", destination_port = 53 }"#;
+    }
+}
+
+/// Reads a match as in a file, with or without braces, or `other`. Lists that it names are not looked up.
+impl FromStr for Match {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let text = text.trim();
+        if text == OTHER {
+            return Ok(Self::others());
+        }
+        // Another line could have other keys.
+        ensure!(
+            !text.contains(['\n', '\r']),
+            "a match has one line: write it as in {{ protocol = \"udp\", destination_port = 53 }}"
+        );
+        let is_table = text.starts_with('{');
+        let line = match is_table {
+            true => format!("match = {text}"),
+            false => format!("match = {{ {text} }}"),
+        };
+        let read = reader::parse(
+            &line,
+            &[Self::KEYS],
+            |root, mistakes| {
+                let mut alone = Alone::default();
+                alone.read_keys(&mut Section::new(root, Alone::KEYS, 1, mistakes));
+                alone.matches
+            },
+            |_, _, _| (),
+        );
+        read.map_err(|mistakes| {
+            let first = mistakes.into_iter().next();
+            invalid!("{}", first.map_or_else(String::new, |first| first.message))
+        })
     }
 }
 

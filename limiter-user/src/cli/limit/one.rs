@@ -51,11 +51,14 @@ pub struct One {
     /// Number of open TCP connections of each source or key; further requests to connect are dropped. 0: any number
     #[arg(long, value_name = "N", group = "terms", allow_hyphen_values = true)]
     connections: Option<u64>,
+    /// The whole match as in a file instead, as in '{ protocol = "udp", source_port = 53 }'
+    #[arg(long = "match", value_name = "TABLE", group = "terms", conflicts_with_all = ["protocol", "port", "flags"])]
+    matches: Option<Match>,
     /// Count, but drop nothing by this limit (on), or drop (off)
     #[arg(long, group = "terms", value_parser = PossibleValuesParser::new(["on", "off"]).map(|text| text == "on"))]
     shadow: Option<bool>,
     /// Remove the limit
-    #[arg(long, group = "terms", conflicts_with_all = ["rate", "burst", "key", "protocol", "port", "flags", "connections", "shadow"])]
+    #[arg(long, group = "terms", conflicts_with_all = ["rate", "burst", "key", "protocol", "port", "flags", "matches", "connections", "shadow"])]
     remove: bool,
     #[command(flatten)]
     lasting: Lasting,
@@ -122,6 +125,9 @@ fn apply(limit: &mut Limit, arguments: &One) {
     limit.shadow = arguments.shadow.unwrap_or(limit.shadow);
     if let Some(most) = arguments.connections {
         limit.connections = Some(most).filter(|most| *most != 0);
+    }
+    if let Some(matches) = &arguments.matches {
+        limit.matches.clone_from(matches);
     }
     let Match {
         protocol,
