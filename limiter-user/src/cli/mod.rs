@@ -80,6 +80,7 @@ mod shared {
     pub mod secrets;
     pub mod ssh;
     pub mod values;
+    pub mod windows;
 
     pub use by_exporter::by_exporter;
     pub use captured::note_capture;
@@ -102,6 +103,7 @@ mod shared {
         DAY, MINUTE, SECOND, YEAR, address, count, duration, file_size, interface, is_interface,
         prefix,
     };
+    pub use windows::Windows;
 }
 mod typed {
     pub mod complete;

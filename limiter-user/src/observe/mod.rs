@@ -28,6 +28,7 @@ pub mod senders;
 pub mod settings;
 pub mod snapshot;
 pub mod source;
+pub mod thinning;
 
 pub use bans::{Ban, BanCounts, BanOrder, Bans};
 pub use busiest::Order;

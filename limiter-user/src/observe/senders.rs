@@ -8,14 +8,10 @@ use std::{
 use ipnet::IpNet;
 use serde::Serialize;
 
-use super::event::Event;
+use super::{event::Event, thinning::Thinning};
 
 /// The most groups that are told apart; fewer in tests, which fill it. Packets of further ones are summed.
 const GROUPS_MAX: usize = if cfg!(test) { 1_024 } else { 65_536 };
-/// Events of a window below which more packets are sampled.
-const FEW: u64 = 100;
-/// The rarest sample: one packet in this many.
-const RAREST: f64 = (1 << 20) as f64;
 
 /// A field of packets to sum by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,8 +187,7 @@ pub struct Tally {
     /// Since the end of the last window.
     window: HashMap<Group, Sum>,
     in_window: u64,
-    /// One packet in this many is in the sample.
-    one_in: f64,
+    thinning: Thinning,
 }
 
 impl Tally {
@@ -206,7 +201,7 @@ impl Tally {
             events: 0,
             window: HashMap::new(),
             in_window: 0,
-            one_in: 1.0,
+            thinning: Thinning::default(),
         }
     }
 
@@ -235,7 +230,7 @@ impl Tally {
     /// were. Returns the next sample, if it is another one.
     pub fn end_window(&mut self, lost: u64) -> Option<f64> {
         let all: f64 = self.window.values().map(|sum| sum.packets).sum();
-        let missing = lost as f64 * self.one_in;
+        let missing = lost as f64 * self.thinning.one_in;
         let factor = if all > 0.0 { 1.0 + missing / all } else { 1.0 };
         for (group, sum) in self.window.drain() {
             self.total.add(&sum, factor);
@@ -247,14 +242,7 @@ impl Tally {
         }
         let reported = std::mem::take(&mut self.in_window);
         self.events += reported;
-        let before = self.one_in;
-        if lost > 0 {
-            let excess = lost as f64 / reported.max(1) as f64;
-            self.one_in = (before * (1.5 * (1.0 + excess))).min(RAREST);
-        } else if reported < FEW {
-            self.one_in = (before / 2.0).max(1.0);
-        }
-        (self.one_in != before).then_some(self.one_in)
+        self.thinning.next(reported, lost)
     }
 
     /// The networks that say more than the sources: the share of all packets that the `most` largest ones sent, and that of

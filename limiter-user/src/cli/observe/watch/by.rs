@@ -1,23 +1,19 @@
 //! `watch --by`: sums of a sample of packets.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use limiter_common::abi::events::EVERY;
 use limiter_kernel::ops::watch::Watching;
 
 use super::{CHECK, INTERVAL};
 use crate::{
-    cli::shared::{answer, note},
+    cli::shared::{Windows, answer, note},
     observe::{
         event,
         senders::{Field, Tally},
     },
     show,
 };
-
-/// The time between two choices of the sample, unless packets of it are lost. In a flood of made-up sources, more of the
-/// reported packets had passed than of the lost ones.
-const WINDOW: Duration = Duration::from_millis(200);
 
 /// The wanted table.
 pub struct Wanted {
@@ -116,33 +112,6 @@ impl Summing {
             ));
         }
         Ok(())
-    }
-}
-
-/// The moments at which a window ends.
-struct Windows {
-    last: Instant,
-    /// Packets of the sample that were lost until then.
-    lost: u64,
-}
-
-impl Windows {
-    fn new(now: Instant) -> Self {
-        Self { last: now, lost: 0 }
-    }
-
-    /// Returns the packets that were lost in the window that ends now, if one does. `lost`: all so far.
-    fn end(&mut self, now: Instant, lost: u64) -> Option<u64> {
-        if now.saturating_duration_since(self.last) < WINDOW && lost == self.lost {
-            return None;
-        }
-        Some(self.end_now(now, lost))
-    }
-
-    fn end_now(&mut self, now: Instant, lost: u64) -> u64 {
-        let of_window = lost.wrapping_sub(self.lost);
-        (self.last, self.lost) = (now, lost);
-        of_window
     }
 }
 
