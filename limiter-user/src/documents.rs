@@ -15,6 +15,7 @@ use crate::{
     },
     plan::{
         doctor,
+        flood::Explanation,
         replay::{PacketVerdict, Report},
     },
 };
@@ -56,6 +57,7 @@ fn json_schemas_match_the_types() {
         ("connections", schema::<WithWarnings<OpenConnections>>()),
         ("difference", schema::<WithWarnings<Difference>>()),
         ("doctor", schema::<WithWarnings<doctor::Diagnosis>>()),
+        ("explain", schema::<WithWarnings<Explanation>>()),
         ("history", schema::<WithWarnings<History>>()),
         ("learn", schema::<WithWarnings<ProposedFile>>()),
         ("list", schema::<WithWarnings<Listing>>()),

@@ -20,6 +20,7 @@ mod kept;
 mod last;
 pub mod notify;
 pub mod observe;
+mod ordinary;
 pub mod plan;
 mod protected;
 pub mod sandbox;

@@ -21,6 +21,7 @@ mod fall_back;
 mod faults;
 mod feeds;
 mod first_guesses;
+mod floods;
 mod history;
 mod interfaces;
 mod learn;

@@ -25,7 +25,7 @@ const fn none(why: &'static str) -> Result<&'static str, &'static str> {
 }
 
 /// Each verb, with the schema of its document.
-const VERBS: [(&str, Result<&str, &str>); 43] = [
+const VERBS: [(&str, Result<&str, &str>); 44] = [
     ("attach", json("changes")),
     ("set", json("changes")),
     ("limit", json("changes")),
@@ -66,6 +66,7 @@ const VERBS: [(&str, Result<&str, &str>); 43] = [
     ("feed", json("changes")),
     ("doctor", json("doctor")),
     ("learn", json("learn")),
+    ("explain", json("explain")),
     ("replay", json("replay")),
     ("config check", json("config-check")),
     ("config show", json("config-show")),

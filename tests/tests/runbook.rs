@@ -131,6 +131,11 @@ impl Attacked {
                 let of_flooder = table.lines().find(|row| row.contains(FLOODER));
                 assert!(of_flooder.unwrap_or_default().contains(" 443 "), "{table}");
             }
+            "limiter explain eth0" => {
+                let text = self.watched(line);
+                assert!(text.contains(" packets/s, "), "{text}");
+                assert!(text.contains("destination_port  443 "), "{text}");
+            }
             "limiter watch eth0 -n 20" => {
                 let drops = self.watched(line);
                 assert_eq!(drops.lines().count(), 20, "{drops}");

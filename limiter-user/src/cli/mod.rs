@@ -59,6 +59,7 @@ mod other {
 mod plan {
     pub mod config;
     pub mod doctor;
+    pub mod explain;
     pub mod learn;
     pub mod replay;
 }
@@ -126,7 +127,7 @@ use lists::{ban, bans, edit, feed, unban};
 use observe::{check, connections, export, history, log, notify, status, top, watch};
 pub use other::preset::FILES as PRESETS;
 use other::{completions, deeds, helper, man, preset};
-use plan::{config, doctor, learn, replay};
+use plan::{config, doctor, explain, learn, replay};
 use shared::{Progress, descriptors, input, interfaces::OnOne, output, recording};
 use typed::{complete, tips, words};
 
@@ -164,7 +165,7 @@ pub const GROUPS: [(&str, &str); 6] = [
         "status top watch log check connections history export notify",
     ),
     ("Lists", "allow deny tier ban unban bans feed"),
-    ("Plan", "doctor learn replay config"),
+    ("Plan", "doctor learn explain replay config"),
     ("Fleet", "agent"),
     ("Other", "preset completions man"),
 ];
@@ -204,6 +205,7 @@ enum Verb {
     Feed(feed::Feed),
     Doctor(doctor::Doctor),
     Learn(learn::Learn),
+    Explain(explain::Explain),
     Replay(replay::Replay),
     /// Check a configuration file; print, compare, save the one in force
     #[command(subcommand)]
@@ -348,6 +350,7 @@ async fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Feed(arguments) => feed::run(arguments).await,
         Verb::Doctor(arguments) => doctor::run(arguments).await,
         Verb::Learn(arguments) => learn::run(arguments).await,
+        Verb::Explain(arguments) => explain::run(arguments).await,
         Verb::Replay(arguments) => replay::run(&arguments),
         Verb::Config(verb) => config::run(verb).await,
         Verb::Agent(arguments) => agent::run(arguments).await,

@@ -5,6 +5,7 @@ pub mod check;
 pub mod comparison;
 pub mod connections;
 pub mod doctor;
+pub mod flood;
 pub mod history;
 pub mod limits;
 pub mod list;

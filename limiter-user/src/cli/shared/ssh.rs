@@ -40,6 +40,11 @@ impl OwnSession {
         self.session.client.0
     }
 
+    /// The ends of the session.
+    pub fn session(&self) -> Session {
+        self.session
+    }
+
     /// The variable and its value, for a process that is to know the session.
     pub fn variable(&self) -> (&str, &str) {
         (VARIABLE, &self.value)

@@ -615,6 +615,16 @@ pub const TIPS: &[(&str, &str, &str)] = &[
         "`limiter deny add IFACE --file FILE` adds the prefixes of a file",
     ),
     (
+        "explain",
+        "(address) (prefix)",
+        "`limiter check IFACE ADDRESS` explains what happens to a source; `limiter explain IFACE` explains a flood",
+    ),
+    (
+        "explain",
+        FILE,
+        "`limiter explain --capture FILE` reads a capture",
+    ),
+    (
         "bans",
         ADDRESS,
         "`limiter check IFACE ADDRESS` shows the ban of a source, `limiter ban IFACE ADDRESS` bans one, and `limiter unban IFACE ADDRESS` ends the ban",

@@ -121,7 +121,7 @@ const TIPS: &[(&str, &str)] = &[
         "`limiter preset` lists files for services and attacks, and `limiter attach IFACE --preset web` limits by one",
     ),
     (
-        "why explain whois who-is find lookup query search",
+        "why whois who-is find lookup query search",
         "`limiter check IFACE ADDRESS` shows the ban, the lists and the limits of a source",
     ),
     (

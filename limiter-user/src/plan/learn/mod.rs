@@ -16,6 +16,7 @@ mod services;
 pub mod show;
 pub mod watch;
 
+pub use flows::Flows;
 pub use propose::{Learned, Proposal, propose};
 pub use sample::Sampler;
 
@@ -35,7 +36,7 @@ use limiter_common::{
     table::{Seed, key::Address},
 };
 
-use crate::plan::{capture::Frame, learn::flows::Flows};
+use crate::plan::capture::Frame;
 
 /// The constants of the reader of packets.
 static CONSTANTS: Constants = Constants {

@@ -1,0 +1,6 @@
+//! `limiter explain` tells attacks from ordinary traffic, and offers no rule where there is none.
+
+mod generated;
+mod live;
+mod mixes;
+mod saved;
