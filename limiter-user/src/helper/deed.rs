@@ -1,4 +1,4 @@
-//! The commands that the live view has carried out: three about a source, and one that counts who sends.
+//! The commands that the live view and `notify` have carried out: three about a source, and two about all packets.
 
 use std::{
     io,
@@ -18,7 +18,7 @@ pub struct Deed {
     pub interface: String,
 }
 
-/// A command that the live view knows, with its source.
+/// A command, with its source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verb {
     /// `ban`, for this time.
@@ -29,6 +29,8 @@ pub enum Verb {
     Reset(IpNet),
     /// `watch --by`.
     Senders,
+    /// `explain`; with `true`, without bytes of the payload.
+    Explain(bool),
 }
 
 /// The words that count who sends. The interface follows.
@@ -42,12 +44,16 @@ const SENDERS: [&str; 7] = [
     "200",
 ];
 
+/// The words that explain a flood, and the one that leaves out the payload. The interface follows.
+const EXPLAIN: [&str; 3] = ["explain", "--for", "10s"];
+const NO_PAYLOAD: &str = "--no-payload";
+
 /// The end of a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Done {
-    /// Everything that it printed, on one line; the lines of a table, without notes.
+    /// Everything that it printed, on one line; the lines of a table or an explanation, without notes.
     pub text: String,
-    /// True if the text is a table.
+    /// True if the text has such lines.
     pub is_table: bool,
     /// True if it failed.
     pub is_error: bool,
@@ -68,6 +74,10 @@ impl Deed {
                 let count = [SENDERS.as_slice(), &[interface]].concat();
                 words(&count)
             }
+            Verb::Explain(without_payload) => {
+                let option: &[&str] = if *without_payload { &[NO_PAYLOAD] } else { &[] };
+                words(&[EXPLAIN.as_slice(), option, &[interface]].concat())
+            }
         }
     }
 
@@ -86,7 +96,7 @@ impl Deed {
             return refused(format!("'{}' looks like an option", self.interface));
         }
         match self.output() {
-            Ok(output) if self.verb == Verb::Senders && output.status.success() => Done {
+            Ok(output) if self.has_lines() && output.status.success() => Done {
                 text: escape(&String::from_utf8_lossy(&output.stdout), |c| c == '\n'),
                 is_table: true,
                 is_error: false,
@@ -105,6 +115,11 @@ impl Deed {
             }
             Err(error) => refused(format!("limiter cannot be started: {error}")),
         }
+    }
+
+    /// True if what the command prints is not for one line.
+    fn has_lines(&self) -> bool {
+        matches!(self.verb, Verb::Senders | Verb::Explain(_))
     }
 
     fn output(&self) -> io::Result<std::process::Output> {
@@ -139,6 +154,8 @@ mod tests {
                 Verb::Senders,
                 "watch --by source,port,protocol --for 5s --rows 200 eth0",
             ),
+            (Verb::Explain(false), "explain --for 10s eth0"),
+            (Verb::Explain(true), "explain --for 10s --no-payload eth0"),
         ] {
             assert_eq!(deed(verb, "eth0").words().join(" "), line);
         }

@@ -8,7 +8,7 @@ use crate::show::live::{
 };
 
 /// Keys, with their meaning in a word, and in a sentence.
-const KEYS: [(&str, &str, &str); 17] = [
+const KEYS: [(&str, &str, &str); 18] = [
     (
         "Up Down",
         "choose",
@@ -44,6 +44,11 @@ const KEYS: [(&str, &str, &str); 17] = [
         "w",
         "who sends",
         "count for 5 s who sends what, whatever limit the packets meet",
+    ),
+    (
+        "e",
+        "explain",
+        "explain in 10 s what is above ordinary traffic, with a limit for it",
     ),
     ("l", "all limits", "show idle limits, too"),
     (

@@ -1,4 +1,4 @@
-//! Lists over the whole screen: all limits, and who sends.
+//! Lists over the whole screen: all limits, who sends, and the explanation of a flood.
 
 use ratatui::{style::Style, text::Line};
 
@@ -13,6 +13,7 @@ pub fn lines(view: &mut View, page: &mut Page, most: usize, height: usize) -> Ve
     let mut lines = match &page.content {
         Content::Limits => all_limits(view, &mut page.first, most, height),
         Content::Senders(table) => senders(view, table, &mut page.first, most, height),
+        Content::Explanation(text) => explanation(view, text, &mut page.first, most, height),
     };
     lines.truncate(height);
     lines
@@ -75,4 +76,27 @@ fn senders(
         .chain(rows.iter().skip(*first).take(view.rows));
     lines.extend(shown.map(|line| Line::from(cut(line, most))));
     lines
+}
+
+/// Long lines are wrapped, because a command must be readable whole.
+fn explanation(
+    view: &mut View,
+    text: &[String],
+    first: &mut usize,
+    most: usize,
+    height: usize,
+) -> Vec<Line<'static>> {
+    let wrap = |line: &String| match line.is_empty() {
+        true => vec![Line::default()],
+        false => wrapped(line, most, Style::new()),
+    };
+    let rows: Vec<_> = text.iter().flat_map(wrap).collect();
+    let (begin, end) = place(view, first, rows.len(), height.saturating_sub(1));
+    let bar = format!(
+        "EXPLAINED {begin}-{end} of {}; any key but arrows leaves this list",
+        rows.len()
+    );
+    let bar = Line::styled(cut(&bar, most), view.palette.faint());
+    let shown = rows.into_iter().skip(*first).take(view.rows);
+    std::iter::once(bar).chain(shown).collect()
 }

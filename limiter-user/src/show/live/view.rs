@@ -58,6 +58,8 @@ pub enum Content {
     Limits,
     /// The table of who sends.
     Senders(Vec<String>),
+    /// The explanation of a flood.
+    Explanation(Vec<String>),
 }
 
 impl Page {

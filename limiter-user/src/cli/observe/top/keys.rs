@@ -41,6 +41,8 @@ pub struct Seat {
     pub client: Option<IpAddr>,
     /// The command that waits for its time or for a yes.
     pub pending: Option<Deed>,
+    /// True if the last command with lines explains a flood.
+    pub explains: bool,
 }
 
 impl Seat {
@@ -59,7 +61,7 @@ impl Seat {
         if let Some(mut page) = self.view.page.take() {
             let is_of_senders = matches!(page.content, Content::Senders(_));
             if is_of_senders && key.code == KeyCode::Char('w') {
-                return Reaction::Do(self.count_senders());
+                return self.count_senders();
             }
             self.view.page = scrolled(page.first, self.view.rows, key.code).map(|first| {
                 page.first = first;
@@ -86,7 +88,8 @@ impl Seat {
             KeyCode::Char('p' | ' ') => self.view.paused = !self.view.paused,
             KeyCode::Char('l') => self.view.all_limits = !self.view.all_limits,
             KeyCode::Char('L') => self.view.page = Some(Page::new(Content::Limits)),
-            KeyCode::Char('w') => return Reaction::Do(self.count_senders()),
+            KeyCode::Char('w') => return self.count_senders(),
+            KeyCode::Char('e') => return self.explain(),
             KeyCode::Tab if self.view.paused => self.refuse_paused(),
             KeyCode::Tab => return Reaction::Next,
             KeyCode::Up => return self.choose(chosen.saturating_sub(1)),
@@ -152,10 +155,29 @@ impl Seat {
     }
 
     /// The command that counts who sends. It needs no confirmation: no packet fares differently.
-    fn count_senders(&self) -> Deed {
+    fn count_senders(&mut self) -> Reaction {
+        self.explains = false;
+        Reaction::Do(self.about_all(Verb::Senders))
+    }
+
+    /// The command that explains a flood, without confirmation, as for [`Self::count_senders`].
+    fn explain(&mut self) -> Reaction {
+        self.explains = true;
+        Reaction::Do(self.about_all(Verb::Explain(false)))
+    }
+
+    fn about_all(&self, verb: Verb) -> Deed {
         Deed {
-            verb: Verb::Senders,
+            verb,
             interface: self.view.sample.interface.name.clone(),
+        }
+    }
+
+    /// What the last command with lines has printed.
+    pub fn content(&self, lines: Vec<String>) -> Content {
+        match self.explains {
+            true => Content::Explanation(lines),
+            false => Content::Senders(lines),
         }
     }
 
@@ -300,6 +322,7 @@ mod tests {
             gauge: Gauge::default(),
             client: Some("192.0.2.66".parse().unwrap()),
             pending: None,
+            explains: false,
         }
     }
 
@@ -389,6 +412,20 @@ mod tests {
         assert_eq!(command(press(&mut seat, "w")).unwrap(), count, "again");
         seat.view.page = Some(Page::new(Content::Limits));
         assert_eq!(press(&mut seat, "w"), Reaction::None);
+        assert_eq!(seat.view.page, None);
+    }
+
+    #[test]
+    fn flood_is_explained_on_a_page_that_scrolls() {
+        let mut seat = seat();
+        assert_eq!(
+            command(press(&mut seat, "e")).unwrap(),
+            "explain --for 10s eth0"
+        );
+        let content = seat.content(vec!["eth0: 1 packet/s".to_owned()]);
+        assert!(matches!(content, Content::Explanation(_)));
+        seat.view.page = Some(Page::new(content));
+        assert_eq!(press(&mut seat, "w"), Reaction::None, "w leaves the page");
         assert_eq!(seat.view.page, None);
     }
 

@@ -21,7 +21,7 @@ use crate::{
     observe::{Choice, collect, sample::Gauge},
     sandbox,
     show::{
-        live::{Content, Dialog, Page, Palette, Told, View},
+        live::{Dialog, Page, Palette, Told, View},
         screen,
         screen::Screen,
     },
@@ -53,6 +53,7 @@ pub async fn run(
         gauge,
         client: session.as_ref().map(OwnSession::client),
         pending: None,
+        explains: false,
         view: View::new(sample, interval, Palette { is_coloured }),
     };
     let mut shown = Shown {
@@ -99,7 +100,7 @@ pub async fn run(
                 match done {
                     Some(Done { text, is_table: true, .. }) => {
                         let lines = text.lines().map(str::to_owned).collect();
-                        seat.view.page = Some(Page::new(Content::Senders(lines)));
+                        seat.view.page = Some(Page::new(seat.content(lines)));
                     }
                     done => seat.view.result = Some(told(done)),
                 }
