@@ -52,9 +52,19 @@ pub struct Event {
     pub table_percent: Option<u64>,
     /// The interface as in `status --json`; null if limiter is not attached.
     pub status: Option<Interface>,
+    /// The output of `explain --no-payload`, as lines, at the beginning of a flood with `--explain`; null otherwise.
+    pub explanation: Option<String>,
 }
 
 impl Event {
+    /// The text for people, with the explanation behind it.
+    pub fn whole_text(&self) -> String {
+        match &self.explanation {
+            Some(explanation) => format!("{}\n\n{}", self.text, explanation.trim_end()),
+            None => self.text.clone(),
+        }
+    }
+
     /// The event of `notify --test`. Programs that act on a flood leave it alone, because it has a name of its own.
     pub fn test(interface: &str) -> Self {
         let host = own_name();
@@ -77,6 +87,7 @@ impl Event {
             peak_drops_per_second: 0.0,
             table_percent: None,
             status: None,
+            explanation: None,
         }
     }
 }

@@ -53,7 +53,7 @@ impl fmt::Display for Body {
 impl Format {
     /// Writes an event in this form. Returns the errors of the library that writes JSON.
     pub fn body(self, event: &Event) -> serde_json::Result<Body> {
-        let text = &event.text;
+        let text = &event.whole_text();
         let json = match self {
             Self::Json => serde_json::to_string(event)?,
             // These would begin links and mentions.
@@ -88,7 +88,7 @@ fn ntfy(event: &Event) -> Body {
         ("Tags", tag.to_owned()),
     ];
     Body {
-        text: event.text.clone(),
+        text: event.whole_text(),
         content_type: "text/plain; charset=utf-8",
         headers: headers.into(),
     }
@@ -98,7 +98,7 @@ fn mail(event: &Event) -> Body {
     let subject = header(&event.subject);
     let date = humantime::parse_rfc3339(&event.time).unwrap_or_else(|_| SystemTime::now());
     let date = httpdate::fmt_http_date(date).replace("GMT", "+0000");
-    let text = &event.text;
+    let text = event.whole_text().replace('\n', "\r\n");
     Body {
         text: format!(
             "Subject: {subject}\r\nDate: {date}\r\nMIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n{text}\r\n"
@@ -139,6 +139,7 @@ mod tests {
             peak_drops_per_second: 0.0,
             table_percent: None,
             status: None,
+            explanation: None,
         }
     }
 

@@ -3,5 +3,8 @@
 pub mod course;
 pub mod deliver;
 pub mod event;
+mod explain;
 pub mod format;
 pub mod watch;
+
+pub use explain::Explainer;

@@ -147,6 +147,7 @@ impl Watch {
                     peak_drops_per_second: course.peak,
                     table_percent: percent,
                     status: now.map(|(now, _)| now.clone()),
+                    explanation: None,
                 });
                 if !begins {
                     *course = Course::default();

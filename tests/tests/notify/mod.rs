@@ -217,6 +217,33 @@ fn program_is_told_of_a_flood_once_when_it_begins_and_once_when_it_ends() {
 }
 
 #[test]
+fn flood_is_told_with_its_explanation() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.run("attach eth0 --rate 1/h --burst 1");
+    let program = Program::keeping();
+    let notify = Notify::start(&hosts, &["--explain", "--exec", program.path()]);
+    let flooding = flood(&hosts);
+    eventually("the flood begins", || !program.events().is_empty());
+    flooding.end();
+    eventually("the flood ends", || program.events().len() > 1);
+    let [begin, end] = &program.events()[..] else {
+        panic!("{}", notify.notes());
+    };
+    let explanation = begin["explanation"].as_str().unwrap();
+    for words in [
+        "eth0: ",
+        " packets/s, ",
+        "no picture of ordinary traffic",
+        "destination_port",
+    ] {
+        assert!(explanation.contains(words), "{words}: {explanation}");
+    }
+    assert!(!explanation.contains("payload"), "{explanation}");
+    assert_eq!(end["explanation"], Value::Null);
+}
+
+#[test]
 fn full_table_and_end_of_the_attachment_are_told() {
     need_kernel!();
     let hosts = Hosts::new();

@@ -13,6 +13,7 @@ use crate::{
     export::Collection,
     helper::{self, Question},
     notify::{
+        Explainer,
         deliver::{Hook, deliver, once},
         event::Event,
         format::Format,
@@ -55,6 +56,9 @@ pub struct Notify {
     /// Time after the end of an event in which the same event does not begin again
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration(0..=DAY, "5m"))]
     pause: Duration,
+    /// Explain a flood when it begins, and add the explanation, without payload: takes ten seconds more
+    #[arg(long)]
+    explain: bool,
     /// Send one event `test`, print it with the answer, and end: with status 1 if it was not taken
     #[arg(long)]
     test: bool,
@@ -98,6 +102,10 @@ pub async fn run(mut options: Notify) -> anyhow::Result<()> {
         window: options.window,
         pause: options.pause,
     };
+    let mut explainer = match options.explain {
+        true => Some(Explainer::start()?),
+        false => None,
+    };
     let mut helper = helper::start(None)?;
     let window = u64::try_from(rules.window.as_millis()).unwrap_or(u64::MAX);
     let first = helper.send(&Question::Floods(rules.drops, window)).await;
@@ -117,7 +125,10 @@ pub async fn run(mut options: Notify) -> anyhow::Result<()> {
             // A reading that is younger than a second would be repeated.
             time::sleep(Duration::from_secs(2)).await;
             let reading = collection.latest().await.map_err(anyhow::Error::msg)?;
-            for event in watch.step(&rules, reading) {
+            for mut event in watch.step(&rules, reading) {
+                if let Some(explainer) = &mut explainer {
+                    explainer.explain(&mut event).await;
+                }
                 note(&event.text);
                 sender.send(event).await?;
             }
