@@ -21,7 +21,7 @@ use limiter_common::{
 use crate::lists::THROTTLED;
 
 use super::{
-    Direction, Exempt, Invalid, Key, Limit, Lists, Malformed, Match, NewSources, Prefixes, Proof,
+    Direction, Exempt, Invalid, Key, Limit, Lists, Malformed, Match, NewSources, Prefixes, Proofs,
     Settings, TierBits, control, ensure,
     key::Parts,
     new_sources::{ANSWERS, SECOND_CHANCES},
@@ -86,8 +86,21 @@ impl Settings {
                 };
                 bounds.limits |= 1 << index;
             }
-            let has_proof = limit.proof != Proof::None && !limit.shadow && !self.shadow;
-            config.proof |= u64::from(has_proof) << index;
+            let proof = match limit.shadow || self.shadow {
+                true => Proofs::default(),
+                false => limit.proof,
+            };
+            let bits = [
+                (&mut config.proof, proof.any()),
+                (&mut config.handshakes, proof.syn_cookie),
+                (&mut config.truncates, proof.dns_tc),
+                (&mut config.challenges, proof.a2s),
+            ];
+            for (limits, has_it) in bits {
+                *limits |= u64::from(has_it) << index;
+            }
+            let slip = limit.slip.unwrap_or(1);
+            config.slips[index as usize] = u32::try_from(slip).unwrap_or(u32::MAX);
         }
         config.limits_length = u32::try_from(limits.len()).unwrap_or(0);
         let constants = &mut *config;
@@ -118,7 +131,7 @@ impl Settings {
     /// Returns true if each packet needs only one bucket, so that the fast path is enough.
     fn takes_fast_path(&self, slots: &[Slot]) -> bool {
         let alone = matches!(slots, [slot] if slot.number == FIRST_SLOT);
-        let only = matches!(&self.limits[..], [limit] if limit.matches.is_everything() && !limit.shadow && limit.key.needs() == 0 && limit.hold.is_none() && limit.adaptive.is_none());
+        let only = matches!(&self.limits[..], [limit] if limit.matches.is_everything() && !limit.shadow && limit.key.needs() == 0 && limit.hold.is_none() && limit.adaptive.is_none() && !limit.proof.dns_tc);
         let inward = self.direction == Direction::In;
         alone && only && inward && self.lists.are_empty() && !self.exempt.has_control()
     }
@@ -154,7 +167,12 @@ impl Exempt {
 impl Limit {
     /// Bits of what the limit needs of a packet, as in [`NEEDS_TRANSPORT`].
     fn needs(&self) -> u32 {
-        let hold = self.hold.map_or(0, |_| NEEDS_HOLD);
+        // Both do something about a packet that the limit has refused.
+        let hold = if self.hold.is_some() || self.proof.dns_tc {
+            NEEDS_HOLD
+        } else {
+            0
+        };
         let scale = self.adaptive.as_ref().map_or(0, |_| NEEDS_SCALE);
         let pace = self.max_delay.map_or(0, |_| NEEDS_PACE);
         self.matches.needs() | self.key.needs() | hold | scale | pace

@@ -63,4 +63,4 @@ pub(crate) use text::{as_text, ensure};
 pub use tiers::TierBits;
 pub use time::Time;
 pub use translators::Translator;
-pub use words::{Algorithm, Direction, Exempt, Exemption, Malformed, Mode, Proof, Scope};
+pub use words::{Algorithm, Direction, Exempt, Exemption, Malformed, Mode, Proof, Proofs, Scope};

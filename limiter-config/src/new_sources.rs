@@ -17,7 +17,7 @@ pub struct NewSources {
 
 /// The budget of second chances, as a fraction of the rate and the burst.
 pub const SECOND_CHANCES: (u64, u64) = (1, 4);
-/// The budget of answers to SYNs, as such a fraction: large, because it should last in a flood.
+/// The budget of answers that ask for a proof, as such a fraction: large, because it should last in a flood.
 pub const ANSWERS: (u64, u64) = (100, 1);
 
 impl Default for NewSources {

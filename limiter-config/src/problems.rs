@@ -5,7 +5,7 @@ use std::{cmp::Ordering, collections::BTreeSet, str::FromStr as _};
 use limiter_common::arithmetic::quota::Quota;
 
 use super::{
-    ALLOW, Algorithm, Control, DENY, Destination, Direction, Exempt, Invalid, Limit, Match, Proof,
+    ALLOW, Algorithm, Control, DENY, Destination, Direction, Exempt, Invalid, Limit, Match,
     Protocol, Rate, Scope, Settings, Unit,
     control::{CONTROL_LIMIT, CONTROL_ROUTES},
     invalid,
@@ -14,6 +14,9 @@ use super::{
     names,
     settings::{BANS_MAX, CONNECTIONS_MAX, LIMITS_MAX, SOURCES_MAX},
 };
+
+/// The most refused questions for one answer.
+const SLIP_MAX: u64 = 1_000;
 
 /// A part of the settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -307,18 +310,7 @@ impl Limit {
         } else {
             self.check_burst(problems);
         }
-        let has_proof = self.proof != Proof::None;
-        let is_other = self
-            .matches
-            .protocol
-            .is_some_and(|protocol| protocol != Protocol::TCP);
-        problems.check(has_proof && is_other, "proof", || {
-            "only TCP has SYN cookies: match protocol = \"tcp\", or leave proof out".to_owned()
-        });
-        let is_by_source = self.key.is_by_source() && self.key.separates_sources();
-        problems.check(has_proof && !is_by_source, "proof", || {
-            format!("a handshake proves the address of a source, and {} is another key: write a key as in /32,/64, or leave proof out", self.key)
-        });
+        self.check_proof(problems);
         self.check_connections(problems);
         self.matches.check(problems);
     }
@@ -354,6 +346,32 @@ impl Limit {
         });
         problems.check(self.scope == Scope::Fleet, "connections", || {
             "connections are counted on each host by itself: write scope = \"host\", or leave connections out".to_owned()
+        });
+    }
+
+    fn check_proof(&self, problems: &mut Problems) {
+        let not =
+            |wanted: Protocol| (self.matches.protocol).is_some_and(|protocol| protocol != wanted);
+        problems.check(self.proof.syn_cookie && not(Protocol::TCP), "proof", || {
+            "only TCP has SYN cookies: match protocol = \"tcp\", or leave \"syn-cookie\" out of proof"
+                .to_owned()
+        });
+        for (name, has_it) in [("dns-tc", self.proof.dns_tc), ("a2s", self.proof.a2s)] {
+            problems.check(has_it && not(Protocol::UDP), "proof", || {
+                format!("{name} is for questions over UDP: match protocol = \"udp\", or leave \"{name}\" out of proof")
+            });
+        }
+        let is_by_source = self.key.is_by_source() && self.key.separates_sources();
+        problems.check(self.proof.any() && !is_by_source, "proof", || {
+            format!("a proof is about the address of a source, and {} is another key: write a key as in /32,/64, or leave proof out", self.key)
+        });
+        let Some(slip) = self.slip else { return };
+        problems.check(!self.proof.dns_tc, "slip", || {
+            "only dns-tc has answers to leave out: write proof = \"dns-tc\", or leave slip out"
+                .to_owned()
+        });
+        problems.check(!(1..=SLIP_MAX).contains(&slip), "slip", || {
+            format!("of 1 to {SLIP_MAX} questions, one gets an answer: write a number in between, or leave slip out")
         });
     }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Adaptive, Algorithm, Burst, Control, Direction, Exempt, Key, Lists, Malformed, Match, Mode,
-    NewSources, Proof, Rate, Scope, Time, Translator, matches::Written,
+    NewSources, Proofs, Rate, Scope, Time, Translator, matches::Written,
 };
 
 /// Name of the limit that the command line creates.
@@ -82,7 +82,7 @@ impl Settings {
 
     /// Returns true if new sources may prove their address.
     pub fn has_proof(&self) -> bool {
-        self.limits.iter().any(|limit| limit.proof != Proof::None)
+        self.limits.iter().any(|limit| limit.proof.any())
     }
 }
 
@@ -125,10 +125,17 @@ crate::keys! {
         /// Signals of the host's load that lower `rate` and `burst` while `limiter adapt` runs, as in `{ floor = "10%",
         /// when = { cpu_pressure = "20%" } }`. Default: none. For token buckets of scope `"host"` without `hold`.
         adaptive: Option<Adaptive>, r#"a table as in { when = { cpu_pressure = "20%" } }"#;
-        /// `"syn-cookie"`: a SYN of a new source that would be refused as such, to a listener of the host, is answered
-        /// by a SYN cookie, and a source that returns the cookie enters the table from a budget of its own. Default:
-        /// `"none"`. It needs a key of sources, `new_sources`, Linux 6.1, and `net.ipv4.tcp_syncookies=2`.
-        proof: Proof;
+        /// Ways in which a new source that would be refused as such may prove its address, to enter the table from a
+        /// budget of its own. `"syn-cookie"`: a SYN to a listener of the host is answered by a SYN cookie.
+        /// `"dns-tc"`: a question of DNS over UDP is answered as truncated, so that it comes again over TCP; also if the
+        /// source is over the limit. `"a2s"`: one of Valve's server queries is answered by a challenge. Or an array of
+        /// these. Default: `"none"`. They need a key of sources, `new_sources` and Linux 6.1; `"syn-cookie"` needs
+        /// `net.ipv4.tcp_syncookies=2`.
+        proof: Proofs;
+        /// Number as in `2`, with the proof `"dns-tc"`: of so many refused questions, each CPU answers one. Default: each
+        /// question is answered.
+        #[serde(default)]
+        slip: Option<u64>, "a number as in 2";
         /// Number of open TCP connections that a key may have to sockets of the host, as in `50`: further SYNs are dropped,
         /// and packets of open connections pass. Default: any number. It needs `match = { protocol = "tcp" }`, in which
         /// only `destination_port`, `ip_version`, `source`, `unless` and `tcp_flags = "syn"` may stand too, and a key of

@@ -18,15 +18,118 @@ pub enum Scope {
     Fleet,
 }
 
-/// The way in which a new source that is refused may prove its address.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+/// A way in which a new source that is refused may prove its address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Proof {
     /// In no way.
-    #[default]
     None,
     /// By a TCP handshake with a SYN cookie, which the program sends for a listener of the host.
     SynCookie,
+    /// By asking again over TCP after a truncated answer, for questions of DNS over UDP.
+    DnsTc,
+    /// By returning a challenge, for Valve's server queries over UDP.
+    A2s,
+}
+
+/// The ways in which a new source that is refused may prove its address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "StoredProofs", into = "StoredProofs")]
+pub struct Proofs {
+    /// By [`Proof::SynCookie`].
+    pub syn_cookie: bool,
+    /// By [`Proof::DnsTc`].
+    pub dns_tc: bool,
+    /// By [`Proof::A2s`].
+    pub a2s: bool,
+}
+
+/// [`Proofs`] in a record. One way is a text, as in records of earlier builds.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum StoredProofs {
+    One(Proof),
+    Several(Vec<Proof>),
+}
+
+impl From<StoredProofs> for Proofs {
+    fn from(stored: StoredProofs) -> Self {
+        match stored {
+            StoredProofs::One(proof) => Self::new(&[proof]),
+            StoredProofs::Several(proofs) => Self::new(&proofs),
+        }
+    }
+}
+
+impl From<Proofs> for StoredProofs {
+    fn from(proofs: Proofs) -> Self {
+        match proofs.ways()[..] {
+            [] => Self::One(Proof::None),
+            [proof] => Self::One(proof),
+            ref several => Self::Several(several.to_vec()),
+        }
+    }
+}
+
+impl Proofs {
+    /// All ways in `named`.
+    pub fn new(named: &[Proof]) -> Self {
+        let has = |proof| named.contains(&proof);
+        Self {
+            syn_cookie: has(Proof::SynCookie),
+            dns_tc: has(Proof::DnsTc),
+            a2s: has(Proof::A2s),
+        }
+    }
+
+    /// The ways, without [`Proof::None`].
+    pub fn ways(self) -> Vec<Proof> {
+        let all = [
+            (Proof::SynCookie, self.syn_cookie),
+            (Proof::DnsTc, self.dns_tc),
+            (Proof::A2s, self.a2s),
+        ];
+        let used = all.into_iter().filter(|(_, is_used)| *is_used);
+        used.map(|(proof, _)| proof).collect()
+    }
+
+    /// Returns true if there is a way.
+    pub fn any(self) -> bool {
+        self != Self::default()
+    }
+}
+
+impl fmt::Display for Proofs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.ways()[..] {
+            [] => Proof::None.fmt(f),
+            ways => f.write_str(
+                &ways
+                    .iter()
+                    .map(Proof::to_string)
+                    .collect::<Vec<_>>()
+                    .join(","),
+            ),
+        }
+    }
+}
+
+impl Setting for Proofs {
+    fn read(section: &mut Section, key: &str) -> Option<Self> {
+        let named = section.each(key, variant)?;
+        Some(Self::new(&named))
+    }
+
+    fn written(&self) -> Option<String> {
+        Some(match &self.ways()[..] {
+            [] | [_] => quoted(self),
+            ways => array(ways.iter().map(quoted)),
+        })
+    }
+
+    fn words(&self) -> String {
+        self.to_string()
+    }
 }
 
 /// The way a bucket refills.

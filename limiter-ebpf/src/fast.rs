@@ -44,7 +44,7 @@ pub fn decide(context: &Context, length: u64, finish: impl Finish) -> Action {
         kernel.switches = Some(Asked::look_up());
     }
     let is_connected = || connection::is_established(context);
-    let prove = || context::prove(context, 0);
+    let prove = || context::prove(context, 0, Reason::NewSource as u32);
     let end = Shown {
         context,
         switches: kernel.switches,

@@ -37,7 +37,7 @@ pub fn decide(context: &Context, length: u64, finish: impl Finish) -> Action {
             evaluation,
             |evaluation| connection::is_connected(context, evaluation),
             |evaluation| connection::is_related(context, evaluation),
-            |evaluation| context::prove(context, evaluation.refused_by),
+            |evaluation| context::prove(context, evaluation.refused_by, evaluation.refused),
         ),
         Err(reason) => limiter_common::policy::apply_shadow(&kernel, reason),
     };

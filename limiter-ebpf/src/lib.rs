@@ -4,7 +4,8 @@
 //!   the network stack
 //! - [`fast`]: one limit that matches every packet; [`full`]: any other configuration
 //! - [`engine`]: gives the policy [`lists`], [`table`] (with [`new_sources`], [`second_chance`], [`room`] and [`entry_place`]) and [`counters`]
-//! - [`connection`]: looks a packet up among the host's [`sockets`]; [`handshake`]: answers SYNs, and checks the cookies
+//! - [`connection`]: looks a packet up among the host's [`sockets`]
+//! - [`proof`]: answers packets of new sources ([`handshake`], [`question`]), by [`answering`], if the [`host`] would
 //! - [`open`]: counts open connections
 //! - [`watch`]: events of packets; [`log`]: messages
 //! - [`past_quota`], [`switches`], [`clock`], [`constants`], [`maps`], [`atomic`]: used by all
@@ -36,10 +37,18 @@ pub mod table;
 
 pub mod entry_place;
 
+#[cfg(not(feature = "tc"))]
+pub mod answering;
 pub mod connection;
 #[cfg(not(feature = "tc"))]
 pub mod handshake;
+#[cfg(not(feature = "tc"))]
+pub mod host;
 pub mod open;
+#[cfg(not(feature = "tc"))]
+pub mod proof;
+#[cfg(not(feature = "tc"))]
+pub mod question;
 pub mod sockets;
 
 pub mod log;

@@ -19,6 +19,7 @@ use limiter_common::{
     policy::{
         Evaluation,
         connection::{LOOKUPS as PLACES, Lookup},
+        datagram::Datagram,
         handshake::Segment,
         second_chance::WORDS,
     },
@@ -79,12 +80,14 @@ pub struct State {
     pub clock: Cpu,
     /// State of the full path for the packet: the stack has no room for it.
     pub evaluation: Evaluation,
-    /// The segment of a new source that may prove its address.
+    /// The headers of a new source that may prove its address.
     pub segment: Segment,
     /// The event to emit.
     pub event: Event,
     /// The first bytes of its packet. They follow the event in the ring buffer, too.
     pub copied: [u64; SNAP_MAX as usize / size_of::<u64>()],
+    /// The datagram of a source that may prove its address.
+    pub datagram: Datagram,
 }
 
 /// Each CPU's last lookups among the host's sockets. Not pinned. The loader leaves one place if no connection is exempt.

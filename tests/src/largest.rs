@@ -25,6 +25,7 @@ pub fn file(lists: &str) -> String {
         let algorithm = algorithms[i % 2];
         let hold = match i {
             0 => "hold = \"10m\"\nproof = \"syn-cookie\"\n",
+            3 => "proof = [\"dns-tc\", \"a2s\"]\nslip = 2\n",
             2 => "adaptive = { floor = \"50%\", when = { cpu_pressure = \"20%\" } }\n",
             _ => "",
         };

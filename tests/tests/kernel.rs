@@ -32,6 +32,7 @@ mod object;
 mod pacing;
 mod pairs;
 mod proof;
+mod questions;
 mod related;
 mod replay;
 mod second_chance;

@@ -106,9 +106,9 @@ fn client_connects_at_its_first_syn_while_new_sources_are_refused() {
                 ["seen", "passed", "dropped"].map(|key| number(&status[key]["packets"]));
             assert_eq!(seen, passed + dropped);
             let shown = hosts.run("status eth0");
-            assert!(shown.contains("1 answered by a SYN cookie"), "{shown}");
+            assert!(shown.contains("1 asked for a proof"), "{shown}");
             assert!(
-                shown.contains("1 source let in by an open connection or a SYN cookie"),
+                shown.contains("1 source let in by an open connection or a proof"),
                 "{shown}"
             );
             // A change of the rate keeps source and proof.

@@ -20,15 +20,17 @@ use crate::{
 
 /// Debian packages that the tests use, including those of the benchmark. None of them starts a service when it is
 /// installed: `redis-tools` contains the server under another name.
-const PACKAGES: &str = "binutils bpftool busybox chromium-headless-shell crun dropbear-bin fish groff-base iperf3 jq \
-    libc-ares2 libevent-2.1-7 libmemcached11 libpgpool2 openssl postgresql-client python3-jsonschema \
+const PACKAGES: &str = "bind9-dnsutils binutils bpftool busybox chromium-headless-shell crun dropbear-bin fish \
+    groff-base iperf3 jq knot-dnsutils libc-ares2 libevent-2.1-7 libmemcached11 libpgpool2 libpython3.11 openssl \
+    postgresql-client python3-jsonschema \
     python3-prometheus-client python3-yaml redis-tools rpm systemd tcpdump tmux util-linux valgrind wrk xdp-tools \
     zsh";
 
 /// Debian packages that start a service when they are installed, and the folders of their programs.
-const UNPACKED: [(&str, &str); 8] = [
+const UNPACKED: [(&str, &str); 9] = [
     ("prometheus", "usr/bin"),
     ("nginx", "usr/sbin"),
+    ("unbound", "usr/sbin"),
     ("postgresql-15", "usr/lib/postgresql/15/bin"),
     ("valkey-tools", "usr/bin"),
     ("pgbouncer", "usr/sbin"),

@@ -78,11 +78,11 @@ pub struct Constants {
     pub second_chances: NewSourceQuota,
     /// The limit on new sources that have proven their address.
     pub proofs: NewSourceQuota,
-    /// The limit on answers to SYNs.
+    /// The limit on answers that ask for a proof.
     pub answers: NewSourceQuota,
-    /// Limits whose new sources may prove their address by a TCP handshake, by index.
+    /// Limits whose new sources may prove their address in any way, by index.
     pub proof: u64,
-    /// The interface's address, in the first six bytes in memory: SYNs to another one are not answered.
+    /// The interface's address, in the first six bytes in memory: packets to another one are not answered.
     pub mac: u64,
     /// The seed that assigns sources to sets.
     pub seed: Seed,
@@ -100,9 +100,9 @@ pub struct Constants {
     pub can_copy: u32,
     /// 1: packets that pass go to the program at [`NEXT_FOREIGN`].
     pub chained: u32,
-    /// The host's addresses and routes, for answers to SYNs. The first prefix that has an address decides.
+    /// The host's addresses and routes, for answers. The first prefix that has an address decides.
     pub routes: [Route; ROUTES_MAX as usize],
-    /// Index of the interface through which the way back to an IPv4 source must lead (`rp_filter = 1`), if its SYN is to be
+    /// Index of the interface through which the way back to an IPv4 source must lead (`rp_filter = 1`), if its packet is to be
     /// answered; 0: any.
     pub way_back: u64,
     /// 1: packets come from a virtual machine or a process, which may forge the kernel's number of packets in a merged one.
@@ -120,16 +120,22 @@ pub struct Constants {
     pub index: Index,
     /// Bits of what no limit has, as [`super::rules::NO_BYTES`]; 0: not known. The loader sets it.
     pub absent: u32,
-    /// 0, for the alignment.
-    pub reserved: u32,
+    /// By index: of so many refused questions of DNS, each CPU answers one.
+    pub slips: [u32; LIMITS_MAX as usize],
     /// The bounds on open connections.
     pub bounds: Bounds,
+    /// Limits whose new sources may prove their address by a TCP handshake, by index.
+    pub handshakes: u64,
+    /// Limits that answer questions of DNS, so that they come again over TCP, by index.
+    pub truncates: u64,
+    /// Limits whose new sources may prove their address by a challenge of Valve's server queries, by index.
+    pub challenges: u64,
 }
 
 pod!(Constants: limits_length fast_path sets shadow malformed_passes clock lists_ipv4 lists_ipv6 needs control established
     room tc no_ethernet egress bans follow_up after_deadline new_sources second_chances proofs answers proof mac
     seed tick deadline indices limits candidates can_copy chained routes way_back guest log nat64 throttled
-    passed index absent reserved bounds);
+    passed index absent slips bounds handshakes truncates challenges);
 
 impl Constants {
     /// The limit with this index.

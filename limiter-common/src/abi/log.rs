@@ -68,9 +68,9 @@ events! {
     /// The deadline of this program is over.
     Ended = 2, INFO, "ended", "time is over: packets go to the program before the log";
     /// A new source has proven its address.
-    Proven = 3, DEBUG, "proven", "source has proven its address by a handshake";
-    /// A SYN is answered.
-    Answered = 4, DEBUG, "answered", "SYN of a new source answered by a SYN cookie";
+    Proven = 3, DEBUG, "proven", "source has proven its address";
+    /// A packet is answered.
+    Answered = 4, DEBUG, "answered", "source asked for a proof of its address";
     /// A new source is refused because new sources arrive too fast.
     NewSource = 5, DEBUG, "new_source", "new source refused: too many new sources";
     /// A malformed IP packet.

@@ -1,4 +1,4 @@
-//! The host's addresses and routes, by which the program decides whether the host's own stack would answer a SYN. With
+//! The host's addresses and routes, by which the program decides whether the host's own stack would answer a packet. With
 //! forwarding off, the kernel answers no question of a program about them, so user space reads them at each command.
 
 use crate::{

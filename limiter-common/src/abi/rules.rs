@@ -381,7 +381,7 @@ pub const FIRST: u32 = 0;
 pub const SECOND: u32 = 1;
 /// Budget of sources that have proven their address.
 pub const PROVEN: u32 = 2;
-/// Budget of answers to SYNs.
+/// Budget of answers that ask for a proof.
 pub const ANSWERS: u32 = 3;
 /// Number of budgets.
 pub const BUDGETS: u32 = 4;

@@ -164,6 +164,12 @@ pub fn evaluate<S: Steps>(
     }
     if environment.constants().needs & NEEDS_HOLD != 0 && matches!(reason, Reason::Limit) {
         hold(environment, evaluation);
+        // A question of a source over its limit may get an answer, too.
+        if environment.constants().truncates >> evaluation.refused_by & 1 != 0
+            && prove(evaluation) == ANSWERS
+        {
+            return Reason::Answered;
+        }
     }
     reason
 }

@@ -60,21 +60,31 @@ impl Segment {
     /// options or extension headers. A TCP header without options is enough.
     #[inline(always)]
     pub const fn is_syn(&self) -> Option<bool> {
-        let (protocol, is_plain, length) = if self.ipv6 != 0 {
-            (self.word(1) >> 8, true, 40 + (self.word(1) >> 16))
-        } else {
-            let (first, fragment) = (self.word(5), self.word(6) & 0x3fff);
-            let is_plain = first >> 24 == 0x45 && fragment == 0;
-            (self.word(7) >> 16, is_plain, first & 0xffff)
+        let (protocol, length) = match self.plain() {
+            Some(plain) => plain,
+            None => return None,
         };
         let is_whole = length == self.ip_length() + self.tcp_length();
         // FIN, SYN, RST, ACK.
         match self.word(TCP + 3) >> 16 & 0x17 {
-            _ if protocol & 0xff != PROTOCOL || !is_plain => None,
+            _ if protocol != PROTOCOL => None,
             0x02 if is_whole => Some(true),
             0x10 | 0x11 => Some(false),
             _ => None,
         }
+    }
+
+    /// The protocol behind the IP header, and the length of the packet. None for a fragment, and behind IP options.
+    #[inline(always)]
+    pub(super) const fn plain(&self) -> Option<(u32, u32)> {
+        if self.ipv6 != 0 {
+            return Some((self.word(1) >> 8 & 0xff, 40 + (self.word(1) >> 16)));
+        }
+        let (first, fragment) = (self.word(5), self.word(6) & 0x3fff);
+        if first >> 24 != 0x45 || fragment != 0 {
+            return None;
+        }
+        Some((self.word(7) >> 16 & 0xff, first & 0xffff))
     }
 
     /// The address of the sender, or of the receiver.
@@ -98,28 +108,50 @@ impl Segment {
     /// the pseudo-header. The program cannot see whether that is so.
     #[inline(always)]
     pub fn has_right_checksums(&self) -> bool {
-        let addresses = if self.ipv6 != 0 { 2 } else { 8 };
-        let length = u64::from((PROTOCOL + self.tcp_length()).to_be());
-        let pseudo = sum(&self.words[addresses..TCP]) + length;
+        let pseudo = self.pseudo_sum(PROTOCOL, self.tcp_length());
         let field = &self.words[TCP + 4].to_ne_bytes();
         let is_partial = checksum(pseudo) == !u16::from_ne_bytes([field[0], field[1]]);
-        let ip = if self.ipv6 != 0 {
-            0
+        self.has_right_ip_checksum()
+            && (is_partial || checksum(pseudo + sum(&self.words[TCP..])) == 0)
+    }
+
+    /// The sum of the pseudo-header for this protocol and so many bytes behind the IP header.
+    #[inline(always)]
+    pub(super) fn pseudo_sum(&self, protocol: u32, length: u32) -> u64 {
+        let addresses = if self.ipv6 != 0 { 2 } else { 8 };
+        sum(&self.words[addresses..TCP]) + u64::from((protocol + length).to_be())
+    }
+
+    #[inline(always)]
+    pub(super) fn has_right_ip_checksum(&self) -> bool {
+        self.ipv6 != 0 || checksum(sum(&self.words[5..TCP])) == 0
+    }
+
+    /// Turns the IP header into that of an answer with so many bytes behind it.
+    #[inline(always)]
+    pub(super) fn return_to_sender(&mut self, protocol: u32, length: u32) {
+        let (addresses, half) = if self.ipv6 != 0 { (2, 4) } else { (8, 1) };
+        for word in addresses..addresses + half {
+            self.words.swap(word, word + half);
+        }
+        // The packet may have come far: the answer has the hops of Linux.
+        if self.ipv6 != 0 {
+            self.words[1] = (length << 16 | protocol << 8 | HOPS).to_be();
         } else {
-            checksum(sum(&self.words[5..TCP]))
-        };
-        ip == 0 && (is_partial || checksum(pseudo + sum(&self.words[TCP..])) == 0)
+            let first = self.word(5) & 0xffff_0000;
+            self.words[5] = (first | (self.ip_length() + length)).to_be();
+            self.words[7] = (HOPS << 24 | protocol << 16).to_be();
+            let [a, b] = checksum(sum(&self.words[5..TCP])).to_ne_bytes();
+            self.words[7] |= u32::from_ne_bytes([0, 0, a, b]);
+        }
     }
 
     /// Turns a SYN into its answer of the same length. The only option is MSS, if the SYN has room for one.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "the parts of a cookie")]
     pub fn answer(&mut self) {
-        let (addresses, half) = if self.ipv6 != 0 { (2, 4) } else { (8, 1) };
-        for word in addresses..addresses + half {
-            self.words.swap(word, word + half);
-        }
         let (length, sequence) = (self.tcp_length(), self.word(TCP + 1));
+        self.return_to_sender(PROTOCOL, length);
         self.words[TCP] = self.words[TCP].rotate_left(16);
         self.words[TCP + 1] = (self.cookie as u32).to_be();
         self.words[TCP + 2] = sequence.wrapping_add(1).to_be();
@@ -129,16 +161,8 @@ impl Segment {
         if length > 20 {
             self.words[TCP + 5] = (MSS | (self.cookie >> 32) as u32).to_be();
         }
-        // The SYN may have come far: the answer has the hops of Linux.
-        if self.ipv6 != 0 {
-            self.words[1] = (self.word(1) & !0xff | HOPS).to_be();
-        } else {
-            self.words[7] = (HOPS << 24 | PROTOCOL << 16).to_be();
-            let [a, b] = checksum(sum(&self.words[5..TCP])).to_ne_bytes();
-            self.words[7] |= u32::from_ne_bytes([0, 0, a, b]);
-        }
-        let sum = sum(&self.words[addresses..]);
-        let [a, b] = checksum(sum + u64::from((PROTOCOL + length).to_be())).to_ne_bytes();
+        let sum = self.pseudo_sum(PROTOCOL, length) + sum(&self.words[TCP..]);
+        let [a, b] = checksum(sum).to_ne_bytes();
         self.words[TCP + 4] = u32::from_ne_bytes([a, b, 0, 0]);
     }
 }
@@ -154,15 +178,16 @@ const fn double(first: u32, second: u32) -> u64 {
     }
 }
 
+/// The sum of words.
 #[inline(always)]
-fn sum(words: &[u32]) -> u64 {
+pub(super) fn sum(words: &[u32]) -> u64 {
     words.iter().map(|word| u64::from(*word)).sum()
 }
 
 /// The checksum of words with this sum, in their order of bytes (RFC 1071).
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "folded to 16 bits")]
-const fn checksum(mut sum: u64) -> u16 {
+pub(super) const fn checksum(mut sum: u64) -> u16 {
     let mut round = 0;
     while round < 4 {
         sum = (sum & 0xffff) + (sum >> 16);

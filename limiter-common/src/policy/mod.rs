@@ -5,6 +5,7 @@
 //! [`mod@parse`] and [`transport`] fill a [`PacketInfo`]. [`fast`] or [`full`], with an [`Evaluation`], decide by
 //! [`fn@matches`] and [`bucket`].
 
+pub mod a2s;
 pub mod attempt;
 pub mod ban;
 pub mod bits;
@@ -14,7 +15,9 @@ pub mod candidates;
 pub mod client;
 pub mod connection;
 pub mod control;
+pub mod datagram;
 mod direct;
+pub mod dns;
 mod environment;
 mod evaluation;
 pub mod fast;

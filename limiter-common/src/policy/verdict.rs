@@ -84,8 +84,8 @@ reasons! {
     Established = 12, "established", "established", Pass;
     /// Passed: all limits admitted the packet, and one of them delays it.
     Paced = 13, "paced", "delayed", Admit;
-    /// Dropped: a SYN of a new source that would have been refused. The program has answered it with a SYN+ACK.
-    Answered = 14, "answered", "answered by a SYN cookie", Refuse;
+    /// Dropped: a packet that would have been refused. The program has answered it, so that its source proves its address.
+    Answered = 14, "answered", "asked for a proof", Refuse;
     /// Dropped: the source is banned.
     Ban = 15, "ban", "banned", Drop;
     /// Dropped: the packet opens a connection, and its key has as many open connections as its limit allows.

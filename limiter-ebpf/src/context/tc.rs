@@ -73,7 +73,7 @@ pub fn leave_at(context: &Context, time: u64) {
 
 /// Lets a new source prove its address. In the network stack, it cannot.
 #[inline(always)]
-pub fn prove(_: &Context, _: u32) -> u32 {
+pub fn prove(_: &Context, _: u32, _: u32) -> u32 {
     FIRST
 }
 

@@ -10,7 +10,7 @@ use aya_ebpf::{
 use limiter_common::abi::Stamp;
 
 use crate::constants;
-pub use crate::handshake::{answer, prove};
+pub use crate::proof::{answer, prove};
 
 /// The context of a program.
 pub type Context = XdpContext;

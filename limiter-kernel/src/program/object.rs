@@ -125,7 +125,7 @@ pub fn load(
     frags: bool,
 ) -> Result<Program> {
     if config.proof != 0 {
-        requirements::syn_cookies(config.tc != 0)?;
+        requirements::answers(config.tc != 0)?;
     }
     let (seed, new_sources_full_at) = match maps {
         Maps::New if config.clock == CLOCK_KERNEL => (new_seed()?, Some(clock::now()?)),

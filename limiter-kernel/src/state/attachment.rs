@@ -37,8 +37,8 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// SYNs that get no answer although a limit has a handshake proof and the host might answer, as the routes are now:
-    /// each with the reason and what to do.
+    /// Packets that get no answer although a limit has a proof and the host might answer, as the routes are now: each
+    /// with the reason and what to do.
     pub fn unanswered(&self) -> Vec<String> {
         if !self.record.settings.has_proof() {
             return Vec::new();
@@ -57,11 +57,11 @@ impl Attachment {
         };
         if routes.addresses.is_empty() {
             unanswered.push(format!(
-                "SYNs get no answer, because the host has no address yet: {advice} as soon as it has"
+                "packets get no answer, because the host has no address yet: {advice} as soon as it has"
             ));
         } else if routes.addresses != self.record.addresses {
             unanswered.push(format!(
-                "SYNs to new addresses get no answer, because the host's addresses have changed since the last command: {advice}"
+                "packets to new addresses get no answer, because the host's addresses have changed since the last command: {advice}"
             ));
         }
         unanswered

@@ -50,7 +50,7 @@ pub struct Record {
     /// The interface's hardware address.
     #[serde(default)]
     pub mac: [u8; 6],
-    /// The host's addresses when the command began, if a limit has a handshake proof.
+    /// The host's addresses when the command began, if a limit has a proof.
     #[serde(default)]
     pub addresses: Vec<IpNet>,
     /// Its addresses and routes for the program. Not written.
@@ -167,7 +167,7 @@ impl Record {
             .collect();
     }
 
-    /// Reads what an answer to a SYN depends on: the interface's hardware address, the host's addresses and routes.
+    /// Reads what an answer depends on: the interface's hardware address, the host's addresses and routes.
     pub fn read_routes(&mut self, interface: &Interface) -> Result<()> {
         self.mac = interface.mac;
         if self.settings.has_proof() {

@@ -43,18 +43,18 @@ pub fn kernel() -> Result<()> {
     }
 }
 
-/// Refuses a proof by SYN cookies in the network stack, and on a kernel whose programs cannot write into packets.
-pub fn syn_cookies(in_stack: bool) -> Result<()> {
+/// Refuses proofs in the network stack, and on a kernel whose programs cannot write into packets.
+pub fn answers(in_stack: bool) -> Result<()> {
     if in_stack {
         return Err(Error::Refused(
-            "mode tc and outgoing packets have no proof = \"syn-cookie\", because only XDP can answer a packet: leave proof out, or for packets that come in `limiter detach` and attach with --mode xdp".to_owned(),
+            "mode tc and outgoing packets have no proof (\"syn-cookie\", \"dns-tc\", \"a2s\"), because only XDP can answer a packet: leave proof out, or for packets that come in `limiter detach` and attach with --mode xdp".to_owned(),
         ));
     }
     if has_frags() {
         return Ok(());
     }
     Err(Error::Refused(format!(
-        "this kernel is {}, and lacks what proof = \"syn-cookie\" needs: XDP programs that copy bytes of packets (Linux 5.18): leave proof out, or boot a newer kernel",
+        "this kernel is {}, and lacks what a proof needs: XDP programs that copy bytes of packets (Linux 5.18): leave proof out, or boot a newer kernel",
         release()?
     )))
 }

@@ -14,7 +14,7 @@ use limiter_common::{
         key::{SLOTS, SourceKey},
     },
 };
-use limiter_config::{DENY, Proof, Slot, compile::FIRST_SLOT, key::octets};
+use limiter_config::{DENY, Slot, compile::FIRST_SLOT, key::octets};
 use limiter_kernel::{
     Attachment, Result, probe,
     program::{OpenTable, Tables},
@@ -159,7 +159,8 @@ fn limit(
         algorithm: configured.algorithm.to_string(),
         hold: configured.hold.map(|hold| hold.to_string()),
         max_delay: configured.max_delay.map(|time| time.to_string()),
-        proof: (configured.proof != Proof::None).then(|| configured.proof.to_string()),
+        proof: (configured.proof.any()).then(|| configured.proof.to_string()),
+        slip: configured.slip,
         held_sources: configured
             .hold
             .map(|_| held.get(&slot.number).copied().unwrap_or(0)),

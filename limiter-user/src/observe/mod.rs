@@ -173,8 +173,10 @@ pub struct Limit {
     pub hold: Option<String>,
     /// The longest time for which packets over the limit are delayed; null: they are dropped.
     pub max_delay: Option<String>,
-    /// The way in which a new source that is refused may prove its address; null: in no way.
+    /// The ways in which a new source that is refused may prove its address, separated by commas; null: in no way.
     pub proof: Option<String>,
+    /// Of so many refused questions of DNS, each CPU answers one; null: each question.
+    pub slip: Option<u64>,
     /// Number of sources that the limit holds; null without `hold`.
     pub held_sources: Option<u64>,
     /// The signals that lower the rate while `limiter adapt` runs; null: none.

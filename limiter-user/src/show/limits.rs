@@ -152,6 +152,7 @@ fn options(limit: &Limit) -> Vec<String> {
         (limit.adaptive.as_ref()).map(|adaptive| format!("down to {adaptive}{asleep}")),
         (limit.proof.as_ref()).map(|proof| format!("proof {proof}")),
         limit.connections.map(open),
+        (limit.slip).map(|slip| format!("slip {slip}")),
         (limit.shadow).then(|| "shadow: drops nothing".to_owned()),
     ];
     options.into_iter().flatten().collect()

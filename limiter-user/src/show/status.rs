@@ -154,7 +154,7 @@ fn traffic(page: &mut Page, interface: &Interface) {
     }
     if sources.proven > 0 {
         let proven = counted(sources.proven, "source");
-        let proof = "let in by an open connection or a SYN cookie";
+        let proof = "let in by an open connection or a proof";
         page.line("proof", &format!("{proven} {proof}"));
     }
     if interface.drops.of(Reason::NewSource).packets > 0 {

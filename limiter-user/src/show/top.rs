@@ -83,7 +83,7 @@ pub fn of_others(reason: &str) -> (&str, &str) {
         DENY => ("denied sources", "deny list"),
         BAN => ("banned sources", "ban"),
         "new_source" => ("new sources", "new source"),
-        "answered" => ("answered SYNs", "new source"),
+        "answered" => ("asked for proof", "new source"),
         reason => (reason, reason),
     }
 }

@@ -245,7 +245,7 @@ fn octets(address: IpAddr) -> Vec<u8> {
 }
 
 /// Internet checksum (RFC 1071) of an even number of bytes.
-pub(crate) fn checksum(bytes: &[u8]) -> u16 {
+pub fn checksum(bytes: &[u8]) -> u16 {
     let words = bytes
         .chunks(2)
         .map(|two| u32::from(two[0]) << 8 | u32::from(two[1]));

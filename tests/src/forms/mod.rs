@@ -22,7 +22,7 @@ use crate::{
     raw::Raw,
 };
 use form::Form;
-pub(crate) use form::checksum;
+pub use form::checksum;
 use listeners::{Listeners, PORT};
 
 /// Tokens of a bucket. No token is refilled during the test.

@@ -513,7 +513,7 @@ fn late_network(host: &Installed) {
         let doctor = container.run(&["limiter", "doctor", "eth0"]);
         doctor
             .stdout
-            .contains("SYNs to new addresses get no answer")
+            .contains("packets to new addresses get no answer")
     };
     container.done(&["ip", "address", "add", "192.0.2.78/24", "dev", "eth0"]);
     assert!(lacks(), "the program does not know the address yet");

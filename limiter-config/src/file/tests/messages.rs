@@ -124,14 +124,19 @@ key = "destination"\nhold = "10m" => line 5: hold: all sources share a bucket of
 key = "/32,/0"\nhold = "10m" => line 5: hold: all sources share a bucket of the key /32,/0
 key = "source/0,/64 + destination"\nhold = "10m" => line 5: hold: all sources share a bucket of the key
 proof = "cookie" => line 4: proof: 'cookie' is not a valid value: did you mean "syn-cookie"?
-key = "interface"\nproof = "syn-cookie" => line 5: proof: a handshake proves the address of a source, and interface is another key
-key = "source + destination"\nproof = "syn-cookie" => line 5: proof: a handshake proves the address of a source, and source
+key = "interface"\nproof = "syn-cookie" => line 5: proof: a proof is about the address of a source, and interface is another key
+key = "source + destination"\nproof = "syn-cookie" => line 5: proof: a proof is about the address of a source, and source
 match = { protocol = "udp" }\nproof = "syn-cookie" => line 5: proof: only TCP has SYN cookies: match protocol = "tcp", or leave
 connections = 50 => line 4: connections: only TCP has connections that limiter counts: write match = { protocol = "tcp" }
 match = { protocol = "tcp" }\nconnections = 0 => line 5: connections: a key may have 1 to 1048576 connections: write a number in between
 match = { protocol = "tcp", ttl = 1 }\nconnections = 50 => line 5: connections: sockets show no other fields of a match
 match = { protocol = "tcp", tcp_flags = "ack" }\nconnections = 50 => line 5: connections: sockets show no other fields
 match = { protocol = "tcp" }\nkey = "flow"\nconnections = 50 => line 6: connections: connections are counted by source, and flow
+match = { protocol = "tcp" }\nproof = ["syn-cookie", "dns-tc"] => line 5: proof: dns-tc is for questions over UDP: match protocol = "udp", or leave "dns-tc" out
+match = { protocol = "tcp" }\nproof = "a2s" => line 5: proof: a2s is for questions over UDP
+proof = ["dns-tc", "a2"] => line 4: proof: 'a2' is not a valid value: did you mean "a2s"?
+slip = 2 => line 4: slip: only dns-tc has answers to leave out: write proof = "dns-tc", or leave slip out
+proof = "dns-tc"\nslip = 0 => line 5: slip: of 1 to 1000 questions, one gets an answer: write a number in between
 match = { ttl = "256" } => line 4: ttl: '256' is not a number from 0 to 255: write one, or a range
 match = { dscp = ["ef", "eff"] } => line 4: dscp: 'eff' is not a DSCP: write a name as in ef
 match = { icmp_type = "ping" } => line 4: icmp_type: 'ping' is not an ICMP type: write one of echo-request,

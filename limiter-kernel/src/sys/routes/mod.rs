@@ -1,4 +1,5 @@
-//! The host's addresses and routes, as the program needs them to answer only SYNs that the host's own stack would answer.
+//! The host's addresses and routes, as the program needs them to answer only packets that the host's own stack would
+//! answer.
 //! They are read by each command that loads a program: see [`limiter_common::abi::routes`].
 
 mod read;
@@ -39,7 +40,7 @@ pub struct Routes {
     pub addresses: Vec<IpNet>,
     /// Index of the interface through which the way back to an IPv4 source must lead; 0: any.
     pub way_back: u32,
-    /// SYNs that get no answer although the host might answer, with the reason and what to do.
+    /// Packets that get no answer although the host might answer, with the reason and what to do.
     pub unanswered: Vec<String>,
 }
 
@@ -95,7 +96,7 @@ impl Routes {
         if own.len() > room {
             own.truncate(room);
             routes.unanswered.push(format!(
-                "SYNs to some of the host's addresses get no answer, because it has more than {room}: remove addresses that it does not need"
+                "packets to some of the host's addresses get no answer, because it has more than {room}: remove addresses that it does not need"
             ));
         }
         let addresses = own.iter().filter(|(_, kind)| *kind == OF_HOST);
@@ -114,7 +115,7 @@ impl Routes {
                 continue;
             };
             routes.unanswered.push(format!(
-                "SYNs over IPv{family} get no answer, because the host {why}, and without forwarding the kernel looks up no route for a program: `sysctl net.ipv{family}.conf.lo.forwarding=1` makes it do so, or leave proof out"
+                "packets over IPv{family} get no answer, because the host {why}, and without forwarding the kernel looks up no route for a program: `sysctl net.ipv{family}.conf.lo.forwarding=1` makes it do so, or leave proof out"
             ));
         }
         routes

@@ -6,7 +6,7 @@ use clap::{Args, Command, Id};
 use ipnet::IpNet;
 use limiter_config::{
     Burst, Direction, Exempt, Invalid, Key, Limit, Lists, Malformed, Match, Mode, NewSources,
-    OrNone, Proof, Protocol, Rate, Scope, Settings,
+    OrNone, Proof, Proofs, Protocol, Rate, Scope, Settings,
     matches::{PortRange, TcpFlags},
     settings::DEFAULT_LIMIT,
     words::Exemption,
@@ -107,9 +107,9 @@ pub struct Flags {
     /// discovery, DHCP), vrrp, ospf, bfd
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT,...")]
     pub exempt: Vec<Exemption>,
-    /// Proof that lets new sources in during a flood: none, or syn-cookie for SYN cookies (TCP)
-    #[arg(long, value_enum, default_value_t)]
-    pub proof: Proof,
+    /// Proofs that let new sources in during a flood: syn-cookie (TCP), dns-tc (DNS), a2s (game servers); or none
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "WAY,...")]
+    pub proof: Vec<Proof>,
 }
 
 /// Numbers beyond `u32` are beyond the bounds too, which is reported with the other problems.
@@ -175,7 +175,7 @@ pub fn settings(
             tcp_flags: flags.tcp_flags,
             ..Match::default()
         },
-        proof: flags.proof,
+        proof: Proofs::new(&flags.proof),
         scope: fleet.map_or(Scope::Host, |_| Scope::Fleet),
         ..Limit::new(DEFAULT_LIMIT, rate)
     };

@@ -66,7 +66,7 @@ pub fn bursts(name: &str, settings: &Settings, [before, frame_max]: [u64; 2]) ->
     Some(finding.of("bursts"))
 }
 
-/// Judges the handshake proof of the limits in force, if one has it, with this driver. `unanswered` are SYNs that get no
+/// Judges the proofs of the limits in force, if one has any, with this driver. `unanswered` are packets that get no
 /// answer, with the reason and, after a colon, what to do.
 pub fn proof(
     settings: &Settings,
@@ -74,7 +74,8 @@ pub fn proof(
     driver: Option<&str>,
     unanswered: &[String],
 ) -> Option<Finding> {
-    let finding = if has_cookies == Some(false) {
+    let uses_cookies = settings.limits.iter().any(|limit| limit.proof.syn_cookie);
+    let finding = if uses_cookies && has_cookies == Some(false) {
         warning(
             "SYNs are answered only while a listener's queue is full",
             "`sysctl net.ipv4.tcp_syncookies=2`",
@@ -90,7 +91,7 @@ pub fn proof(
             "attach one there, or use --mode generic",
         )
     } else {
-        ok("SYNs of new sources get answers")
+        ok("packets of new sources get answers")
     };
     settings.has_proof().then(|| finding.of("proof"))
 }
