@@ -22,7 +22,7 @@ fn datagram(message: &[u8]) -> Datagram {
     Datagram {
         bytes,
         sum: 0,
-        length: message.len() as u32,
+        length: u32::try_from(message.len()).expect("messages are short"),
         answer: 0,
         passed_over: 0,
         reserved: 0,
@@ -30,7 +30,10 @@ fn datagram(message: &[u8]) -> Datagram {
 }
 
 fn is_question(message: &[u8]) -> bool {
-    dns::is_question(&datagram(message), message.len() as u32)
+    dns::is_question(
+        &datagram(message),
+        u32::try_from(message.len()).expect("messages are short"),
+    )
 }
 
 /// Whether the other parser finds one question of the class IN and no record but OPT, of no other length.
@@ -57,7 +60,7 @@ fn is_question_elsewhere(message: &[u8]) -> bool {
 fn message(labels: &[Vec<u8>], has_edns: bool) -> Vec<u8> {
     let mut message = QUESTION[..12].to_vec();
     for label in labels {
-        message.push(label.len() as u8);
+        message.push(u8::try_from(label.len()).expect("labels are short"));
         message.extend(label);
     }
     message.extend([0, 0, 1, 0, 1]);

@@ -33,7 +33,7 @@ use crate::{
     sockets::CURRENT_NAMESPACE,
 };
 
-/// What a protocol says about a message.
+/// A protocol's judgement of a message.
 enum Judged {
     /// It proves the address of its source.
     Proves,

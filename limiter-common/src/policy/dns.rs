@@ -25,7 +25,7 @@ const RECORD: u32 = 10;
 const NO_QUESTION: u32 = 0xfe00;
 /// QR, TC.
 const TRUNCATED: u32 = 0x8200;
-/// What an answer keeps of the flags: RD and CD.
+/// The flags that an answer keeps: RD and CD.
 const KEPT: u32 = RD | 0x0010;
 const RD: u32 = 0x0100;
 

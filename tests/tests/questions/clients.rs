@@ -72,7 +72,7 @@ impl Drop for NameServer {
     }
 }
 
-/// What a client prints on the client host.
+/// The output of a client on the client host.
 fn printed(hosts: &Hosts, words: &[&str]) -> String {
     let output = on(&hosts.client, || {
         Command::new(words[0]).args(&words[1..]).output().unwrap()
@@ -133,7 +133,7 @@ fn stub_resolver_of_the_c_library_is_served_over_tcp() {
     prepare_answers(&hosts);
     let _server = NameServer::start(&hosts);
     protect(&hosts, &format!("{FEW}{DNS}"));
-    let file = folder.write("resolv.conf", &format!("nameserver {SERVER}\n"));
+    let file = folder.write("resolv.conf", format!("nameserver {SERVER}\n"));
     let script =
         format!("mount --bind {file} /etc/resolv.conf && exec getent ahostsv4 www.example.net");
     let found = printed(&hosts, &["unshare", "--mount", "sh", "-c", &script]);

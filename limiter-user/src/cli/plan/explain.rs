@@ -134,7 +134,7 @@ fn answer(
     document(arguments.programs.json, &explanation, text)
 }
 
-/// What rules leave out, with the SSH session of this command.
+/// The packets that rules leave out, with the SSH session of this command.
 fn guard(exempt: Exempt) -> Guard {
     Guard {
         exempt,

@@ -34,7 +34,7 @@ pub struct Excess<'a> {
     pub now: &'a [&'a Weighed],
     /// Ordinary packets.
     pub before: &'a [&'a Shape],
-    /// What they stand for.
+    /// The packets that they stand for.
     pub scale: Scale,
 }
 

@@ -7,9 +7,9 @@ pub struct Scale {
     pub excess: f64,
     /// Ordinary traffic.
     pub ordinary: f64,
-    /// What a weight of one of the packets now stands for.
+    /// Packets that a weight of one of those now stands for.
     pub per_weight: f64,
-    /// What an ordinary packet stands for.
+    /// Packets that an ordinary one stands for.
     pub each: f64,
 }
 

@@ -26,10 +26,10 @@ const CONTROL_PORTS: [(u64, u64); 4] = [
 /// Protocols that are control traffic: IGMP, OSPF, VRRP.
 const CONTROL_PROTOCOLS: [u64; 3] = [2, 89, 112];
 
-/// What rules leave out.
+/// The packets that rules leave out.
 #[derive(Clone, Debug, Default)]
 pub struct Guard {
-    /// What the interface exempts already.
+    /// The packets that the interface exempts already.
     pub exempt: Exempt,
     /// The user's own SSH session.
     pub session: Option<Session>,

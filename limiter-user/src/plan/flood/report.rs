@@ -33,7 +33,7 @@ const RATE_MIN: u64 = 10;
 /// The time of the trial that the printed command begins.
 const TRIAL: &str = "10m";
 
-/// What was found.
+/// The result of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -58,7 +58,7 @@ pub enum Answer {
 pub struct Explanation {
     /// Name of the interface; null for a capture.
     pub interface: Option<String>,
-    /// What was found.
+    /// The result.
     pub answer: Answer,
     /// The answer and the next step, in words.
     pub advice: String,
@@ -119,7 +119,7 @@ pub struct Pattern {
     pub command: String,
 }
 
-/// What an explanation is about.
+/// The subject of an explanation.
 #[derive(Clone, Debug)]
 pub struct Asked<'a> {
     /// Name of the interface; none for a capture.

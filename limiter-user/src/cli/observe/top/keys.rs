@@ -173,7 +173,7 @@ impl Seat {
         }
     }
 
-    /// What the last command with lines has printed.
+    /// The lines that the last command with lines has printed.
     pub fn content(&self, lines: Vec<String>) -> Content {
         match self.explains {
             true => Content::Explanation(lines),
