@@ -14,13 +14,14 @@ use std::{
 
 use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
 use limiter_tests::{
-    command::ip,
+    command::{ip, prepared},
     eventually,
     hosts::{CLIENT, CLIENT_IPV6, Hosts, SERVER, SERVER_IPV6, on},
     need_kernel, number,
     packet::{Ends, Segment},
     processes::children_of,
     raw::Raw,
+    steps::{End, kill_at_each_step, run_meanwhile},
     testbed::{Address, Host},
 };
 use nix::{
@@ -102,6 +103,12 @@ fn connect(host: &Host, from: IpAddr, server: SocketAddr) -> Option<TcpStream> {
     })
 }
 
+/// Connects from an address that the limit lets in. On a busy machine, a request may need another try.
+fn connected(host: &Host, from: IpAddr, server: SocketAddr) -> TcpStream {
+    let mut tries = (0..5).filter_map(|_| connect(host, from, server));
+    tries.next().expect("the server is reached")
+}
+
 /// Returns true if the server answers on this connection.
 fn answers(stream: &mut TcpStream) -> bool {
     stream
@@ -164,11 +171,11 @@ fn source_has_as_many_open_connections_as_its_limit_allows() {
             "attach eth0 --connections 3 --port {PORT} --mode {mode}"
         ));
         let mut open: Vec<_> = (0..3)
-            .map(|_| connect(&hosts.client, CLIENT, server).expect(mode))
+            .map(|_| connected(&hosts.client, CLIENT, server))
             .collect();
         assert!(connect(&hosts.client, CLIENT, server).is_none(), "{mode}");
         assert!(open.iter_mut().all(answers), "{mode}: open ones pass");
-        let mut other = connect(&hosts.client, OTHER, server).expect(mode);
+        let mut other = connected(&hosts.client, OTHER, server);
         assert!(answers(&mut other), "{mode}: another source");
         let status = hosts.status();
         let connections = &status["limits"][0]["connections"];
@@ -192,7 +199,7 @@ fn both_families_and_sockets_for_both_are_counted() {
     for (from, server) in [(CLIENT, SERVER), (CLIENT_IPV6, SERVER_IPV6)] {
         let server = SocketAddr::new(server, PORT);
         let _open: Vec<_> = (0..2)
-            .map(|_| connect(&hosts.client, from, server).unwrap())
+            .map(|_| connected(&hosts.client, from, server))
             .collect();
         assert!(connect(&hosts.client, from, server).is_none(), "{from}");
         await_count(&hosts, from, 2);
@@ -206,7 +213,7 @@ fn connections_that_are_open_before_attach_and_change_count() {
     let _echo = Echo::start(&hosts.server, SERVER, PORT);
     let server = SocketAddr::new(SERVER, PORT);
     let mut open: Vec<_> = (0..4)
-        .map(|_| connect(&hosts.client, CLIENT, server).unwrap())
+        .map(|_| connected(&hosts.client, CLIENT, server))
         .collect();
     hosts.run(&format!("attach eth0 --connections 3 --port {PORT}"));
     assert_eq!(counted(&hosts, CLIENT), 4);
@@ -249,14 +256,14 @@ fn connections_of_other_namespaces_and_to_other_hosts_do_not_count() {
     ip(&hosts.client.namespace, "link set lo up");
     let near = SocketAddr::new(CLIENT, PORT);
     let _near: Vec<_> = (0..3)
-        .map(|_| connect(&hosts.client, CLIENT, near).unwrap())
+        .map(|_| connected(&hosts.client, CLIENT, near))
         .collect();
     let mut outward: Vec<_> = (0..3)
-        .map(|_| connect(&hosts.server, SERVER, near).unwrap())
+        .map(|_| connected(&hosts.server, SERVER, near))
         .collect();
     let server = SocketAddr::new(SERVER, PORT);
     let open: Vec<_> = (0..2)
-        .map(|_| connect(&hosts.client, CLIENT, server).unwrap())
+        .map(|_| connected(&hosts.client, CLIENT, server))
         .collect();
     await_count(&hosts, CLIENT, 2);
     assert!(connect(&hosts.client, CLIENT, server).is_none());
@@ -412,7 +419,7 @@ fn connections_that_come_and_go_from_two_threads_leave_no_error() {
     println!("{opened} connections");
     assert!(opened > 100);
     let _left: Vec<_> = (0..7)
-        .map(|_| connect(&hosts.client, CLIENT, server).unwrap())
+        .map(|_| connected(&hosts.client, CLIENT, server))
         .collect();
     // `check` reads the program's count. `connections` would correct it.
     await_count(&hosts, CLIENT, 7);
@@ -455,7 +462,7 @@ fn slow_requests_to_a_web_server_are_bounded_and_its_death_frees_them() {
     for stream in &mut slow {
         stream.write_all(b"GET / HTTP/1.0\r\nX: ").unwrap();
     }
-    let mut quick = connect(&hosts.client, OTHER, server).unwrap();
+    let mut quick = connected(&hosts.client, OTHER, server);
     quick
         .write_all(b"GET /index.html HTTP/1.0\r\n\r\n")
         .unwrap();
@@ -518,4 +525,53 @@ fn listeners_that_share_a_port_share_the_bound() {
     // The queue of a listener ends with it.
     drop(listeners);
     await_count(&hosts, CLIENT, 0);
+}
+
+/// Readers take no lock: the generation that they read may be gone at any of their steps.
+#[test]
+fn status_reads_a_whole_generation_while_it_changes() {
+    need_kernel!();
+    let hosts = two_clients();
+    hosts.run("attach eth0 --connections 3");
+    let change = || {
+        hosts.run("limit eth0 open --connections 4");
+        hosts.run("limit eth0 open --connections 3");
+    };
+    for look in (0..200).step_by(2) {
+        let status = &mut prepared(&["status", "eth0"]);
+        let run = || run_meanwhile(status, look, change);
+        let (stopped, was_there) = hosts.server.namespace.run(run).unwrap().unwrap();
+        assert_eq!(stopped.end, End::Done(0), "{stopped:?}");
+        if !was_there {
+            assert!(look > 10, "{look}");
+            return;
+        }
+    }
+    panic!("too many reads");
+}
+
+#[test]
+fn killed_change_leaves_the_old_bound_or_the_new_one() {
+    need_kernel!();
+    let hosts = two_clients();
+    let _echo = Echo::start(&hosts.server, SERVER, PORT);
+    hosts.run("attach eth0 --connections 3");
+    let mut open = connected(&hosts.client, CLIENT, SocketAddr::new(SERVER, PORT));
+    let bound = || number(&hosts.status()["limits"][0]["connections"]["most"]);
+    kill_at_each_step(
+        &hosts,
+        &["limit", "eth0", "open", "--connections", "4"],
+        || {
+            hosts.run("limit eth0 open --connections 3");
+            assert_eq!(pins(&hosts), ["OPEN", "counter"]);
+        },
+        |_, situation| {
+            assert!([3, 4].contains(&bound()), "{situation}");
+            assert_eq!(counted(&hosts, CLIENT), 1, "{situation}");
+        },
+    );
+    assert_eq!(bound(), 4);
+    assert!(answers(&mut open));
+    hosts.run("detach eth0");
+    assert!(!hosts.pins().exists());
 }

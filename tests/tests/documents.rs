@@ -300,6 +300,11 @@ fn answers(checked: &Checked<'_>, folder: &Folder) {
         replay["warnings"][0].as_str().unwrap().contains("sockets"),
         "{replay:#}"
     );
+    checked.run(
+        "explain",
+        &format!("--capture {capture} --ordinary {capture}"),
+        0,
+    );
     let learnt = checked.run("learn", &format!("--capture {capture}"), 0);
     assert!(learnt["settings"]["limit"].is_array(), "{learnt:#}");
     let adaptive = "[[limit]]\nname = 'all'\nrate = '1/s'\nburst = 10\nadaptive = { when = { cpu_pressure = '20%' } }\n";

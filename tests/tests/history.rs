@@ -216,7 +216,7 @@ fn trial_that_nobody_kept_has_an_end() {
     set.env("SUDO_USER", "alice");
     assert!(on(&hosts.server, || set.output()).unwrap().status.success());
     let names = || -> Vec<_> { events(&hosts).into_iter().map(|(event, _)| event).collect() };
-    assert_eq!(names(), ["attach", "trial"]);
+    assert_eq!(names()[..2], ["attach", "trial"]);
     eventually("the end of the trial", || names().len() == 3);
     let (event, details) = events(&hosts).pop().unwrap();
     assert_eq!(event, "trial-end");

@@ -27,6 +27,8 @@ pub struct Attachment {
     pub tables: Tables,
     /// The lists.
     pub lists: ListTables,
+    /// The open connections; `None` if no limit bounds them.
+    pub open: Option<OpenTable>,
     /// The bans.
     pub bans: Bans,
     /// The running trial, or one that has ended and is not cleared yet.
@@ -155,19 +157,8 @@ impl Attachment {
 
     /// Kernel memory of all maps, in bytes.
     pub fn memory(&self) -> u64 {
-        let open = self.open_connections().ok().flatten();
-        let open = open.as_ref().map_or(0, OpenTable::memory);
+        let open = self.open.as_ref().map_or(0, OpenTable::memory);
         self.tables.memory + self.lists.memory + self.bans.memory() + open
-    }
-
-    /// The table of open connections; `None` if no limit bounds them.
-    pub fn open_connections(&self) -> Result<Option<OpenTable>> {
-        if !self.record.settings.bounds_connections() {
-            return Ok(None);
-        }
-        let mut config = self.record.config()?;
-        config.seed = self.tables.sets.seed;
-        OpenTable::open(&self.current.in_force.dir, config).map(Some)
     }
 
     /// Takes the attachment's lock; an error if it was detached meanwhile.
@@ -259,12 +250,22 @@ impl Attachment {
         if info.interface != interface.index {
             return Err(Error::Moved(name.to_owned()));
         }
+        let tables = Tables::open(&dir, name)?;
+        let generation = &current.in_force.dir;
+        let open = if record.settings.bounds_connections() {
+            let mut config = record.config()?;
+            config.seed = tables.sets.seed;
+            Some(OpenTable::open(generation, config)?)
+        } else {
+            None
+        };
         Ok(Self {
             mode: interface.xdp.map_or(XdpMode::Native, |xdp| xdp.mode),
             program_id: current.in_force.program_id,
+            open,
             record,
-            tables: Tables::open(&dir, name)?,
-            lists: ListTables::open(&current.in_force.dir)?,
+            tables,
+            lists: ListTables::open(generation)?,
             bans: Bans::open(&dir)?,
             interface: interface.clone(),
             trial,

@@ -52,7 +52,7 @@ pub fn check(attachment: &Attachment, query: &Query) -> Result<Check> {
     let nat64 = record.settings.translators();
     let new_sources = record.settings.new_sources;
     let second_chance = new_sources.is_some_and(|limit| limit.second_chance);
-    let open = attachment.open_connections()?;
+    let open = &attachment.open;
     let (mut limits, mut missing) = (Vec::new(), Vec::new());
     let mut is_by_source = true;
     for mut reader in readers(attachment)? {

@@ -38,7 +38,7 @@ use crate::ask;
 
 /// Everything that `status` shows of an attachment. Waits at most `patience` for the fleet's agent.
 pub async fn interface(attachment: &Attachment, patience: Duration) -> Result<Interface> {
-    if let Some(open) = attachment.open_connections()? {
+    if let Some(open) = &attachment.open {
         open.correct()?;
     }
     Ok(Interface {
@@ -61,12 +61,12 @@ fn described(attachment: &Attachment, (sources, held): Counted) -> Result<Interf
     let (settings, tables) = (&record.settings, &attachment.tables);
     let counters = tables.counters()?;
     let limits = record.with_slots();
-    let open = attachment.open_connections()?;
+    let open = attachment.open.as_ref();
     let limits = limits
         .iter()
         .enumerate()
         .map(|(index, (configured, slot))| {
-            limit(configured, slot, attachment, &held, (open.as_ref(), index))
+            limit(configured, slot, attachment, &held, (open, index))
         });
     Ok(Interface {
         name: interface.name.clone(),
@@ -273,7 +273,7 @@ fn scan(attachment: &Attachment, gauge: &mut Gauge) -> Result<Counted> {
         let mut readers = readers.iter().enumerate();
         readers.find(|(_, reader)| reader.slot as usize == slot)
     });
-    let open = attachment.open_connections()?;
+    let open = attachment.open.as_ref();
     let (mut counted, mut held) = Counted::default();
     let (mut busiest, mut matching) = (BTreeMap::new(), 0);
     let mut over = [0; SLOTS as usize];
@@ -316,7 +316,7 @@ fn scan(attachment: &Attachment, gauge: &mut Gauge) -> Result<Counted> {
                 None
             },
             open: if is_by(Order::Open) {
-                open_of(open.as_ref(), key).unwrap_or(0)
+                open_of(open, key).unwrap_or(0)
             } else {
                 0
             },
@@ -362,7 +362,7 @@ fn sources_of(
     sources: &[(SourceKey, Source, Since)],
 ) -> Result<Vec<TopSource>> {
     let found = &gauge.found;
-    let open = attachment.open_connections()?;
+    let open = attachment.open.as_ref();
     let now = clock::now()?;
     let rate = |count| found.rate(count);
     let nat64 = attachment.record.settings.translators();
@@ -398,7 +398,7 @@ fn sources_of(
                 would_drop_packets: would_drop,
                 tokens: reader.tokens(source),
                 held_seconds: reader.held(source),
-                open_connections: open_of(open.as_ref(), key),
+                open_connections: open_of(open, key),
                 listed: listed.map(str::to_owned),
                 passed_packets_per_second: rate(passed_since),
                 dropped_packets_per_second: rate(dropped_since).filter(|_| is_counted),

@@ -42,7 +42,7 @@ pub struct OpenOfKey {
 pub fn connections(attachment: &Attachment, source: Option<IpAddr>) -> Result<OpenConnections> {
     let mut limits = Vec::new();
     let nat64 = attachment.record.settings.translators();
-    if let Some(table) = attachment.open_connections()? {
+    if let Some(table) = &attachment.open {
         table.correct()?;
         for (index, (limit, _)) in attachment.record.with_slots().into_iter().enumerate() {
             let Some(most) = limit.connections else {
