@@ -27,9 +27,7 @@ use limiter_common::{
 
 use crate::{
     answering::{bounded, find, load, may_answer, send, tuple},
-    clock, constants, lent, log,
-    maps::State,
-    new_sources,
+    clock, constants, lent, log, new_sources,
     sockets::CURRENT_NAMESPACE,
 };
 
@@ -50,24 +48,24 @@ pub fn is_used() -> bool {
 /// See [`crate::proof::prove`]. `is_new`: the source is new; otherwise it is over the limit.
 #[inline(always)]
 pub fn prove(context: &XdpContext, index: u32, is_new: bool) -> u32 {
-    question_prove(context.as_ptr().cast(), index, is_new.into())
+    let context = context.as_ptr().cast();
+    match question_judge(context, index, is_new.into()) {
+        ANSWERS => question_prepare(context, index),
+        judged => judged,
+    }
 }
 
-/// [`prove`].
+/// Judges a question: [`ANSWERS`] if it may get an answer, whose head and length are with the question then.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn question_prove(context: *mut xdp_md, index: u32, is_new: u32) -> u32 {
+extern "C" fn question_judge(context: *mut xdp_md, index: u32, is_new: u32) -> u32 {
     if !is_used() {
         return FIRST;
     }
-    // Both at once, while the index is in a register: the verifier does not learn the bounds of one on the stack.
-    let (Some(limit), Some(slip)) = (
-        constants().limit(index),
-        constants().slips.get(index as usize),
-    ) else {
+    let Some(slip) = constants().slips.get(index as usize) else {
         return FIRST;
     };
-    let (row, slip) = (row(limit.slot, ANSWERS), *slip);
+    let slip = *slip;
     let Some(state) = clock::of_this_cpu() else {
         return FIRST;
     };
@@ -83,7 +81,9 @@ extern "C" fn question_prove(context: *mut xdp_md, index: u32, is_new: u32) -> u
             PROVEN
         }
         Some(Judged::Gets(head, length)) => {
-            prepare(&context, state, row, head, length).unwrap_or(FIRST)
+            datagram.answer = length;
+            segment.words[MESSAGE..MESSAGE + HEAD].copy_from_slice(&head);
+            ANSWERS
         }
         None => FIRST,
     }
@@ -130,13 +130,21 @@ fn judge(
         return None;
     }
     let returned = a2s::returned(datagram, datagram.length)?;
-    let source = segment.address(true);
-    let (seed, now) = (&constants().seed, clock::recent());
-    if a2s::is_valid(seed, &source, now, returned) {
+    let given = |time| query_challenge(&raw const *segment, time);
+    let now = clock::recent();
+    if a2s::is_valid(now, returned, given) {
         return Some(Judged::Proves);
     }
-    let challenge = a2s::challenge(seed, &source, now);
-    Some(Judged::Gets(a2s::head(challenge), a2s::LENGTH))
+    Some(Judged::Gets(a2s::head(given(now)), a2s::LENGTH))
+}
+
+/// [`a2s::challenge`] for the source of a segment. A global function: its caller's stack has no room for the hash (Linux
+/// 6.1).
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn query_challenge(segment: *const Segment, time: u64) -> u32 {
+    lent!(segment);
+    a2s::challenge(&constants().seed, &segment.address(true), time)
 }
 
 /// [`dns::is_question`]: 1 or 0. A global function, which the verifier checks once.
@@ -164,30 +172,44 @@ fn first_words(datagram: &Datagram) -> Head {
     unsafe { datagram.bytes.as_ptr().cast::<Head>().read() }
 }
 
-/// Prepares an answer, if there is one left and the host would answer.
+/// Prepares the answer: [`ANSWERS`] if there is one left and the host would answer. A function of its own, because the
+/// stack has no room for both behind the lease that it may take (Linux 6.1).
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn question_prepare(context: *mut xdp_md, index: u32) -> u32 {
+    let (Some(limit), Some(state)) = (constants().limit(index), clock::of_this_cpu()) else {
+        return FIRST;
+    };
+    let row = row(limit.slot, ANSWERS);
+    // SAFETY: this CPU's own map value, and the only reference to these fields.
+    let (segment, datagram) = unsafe { (&mut (*state).segment, &mut (*state).datagram) };
+    if prepare(&XdpContext::new(context), segment, datagram, row).is_some() {
+        ANSWERS
+    } else {
+        datagram.answer = 0;
+        FIRST
+    }
+}
+
 #[inline(always)]
 fn prepare(
     context: &XdpContext,
-    state: *mut State,
+    segment: &mut Segment,
+    datagram: &mut Datagram,
     row: u32,
-    head: Head,
-    length: u32,
-) -> Option<u32> {
-    // SAFETY: this CPU's own map value, and the only reference to these fields.
-    let (segment, datagram) = unsafe { (&mut (*state).segment, &mut (*state).datagram) };
-    if !may_answer(context, segment, row) {
+) -> Option<()> {
+    if !is_used() || !may_answer(context, segment, row) {
         return None;
     }
     let sum = sum_of(datagram)?;
     if !segment.has_right_sums(sum) || !has_socket(context, segment) {
         return None;
     }
-    let is_whole = length == datagram.length;
-    datagram.sum = sum_of_answer(sum, &first_words(datagram), &head, is_whole);
-    datagram.answer = length;
-    segment.words[MESSAGE..MESSAGE + HEAD].copy_from_slice(&head);
+    let is_whole = datagram.answer == datagram.length;
+    let head: &Head = segment.words[MESSAGE..].first_chunk()?;
+    datagram.sum = sum_of_answer(sum, &first_words(datagram), head, is_whole);
     new_sources::take(row);
-    Some(ANSWERS)
+    Some(())
 }
 
 /// The sum of the message's words.

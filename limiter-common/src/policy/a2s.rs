@@ -63,11 +63,11 @@ pub fn challenge(seed: &Seed, source: &Address, now: u64) -> u32 {
     }
 }
 
-/// True if the challenge was given to this source a short time ago.
+/// True if the returned challenge was given a short time ago. `given` returns the [`challenge`] of a time.
 #[inline(always)]
-pub fn is_valid(seed: &Seed, source: &Address, now: u64, returned: u32) -> bool {
+pub fn is_valid(now: u64, returned: u32, given: impl Fn(u64) -> u32) -> bool {
     let before = now.saturating_sub(1 << PERIOD);
-    returned == challenge(seed, source, now) || returned == challenge(seed, source, before)
+    returned == given(now) || returned == given(before)
 }
 
 /// The answer with this challenge, of [`LENGTH`] bytes.
