@@ -2,7 +2,7 @@
 //!
 //! The exported functions have stack frames of their own, because the limits need the whole stack.
 
-use core::ptr;
+use core::{hint::black_box, ptr};
 
 use aya_ebpf::{
     EbpfContext,
@@ -95,18 +95,19 @@ fn read(context: &XdpContext, segment: &mut Segment, datagram: &mut Datagram) ->
     find(context, segment)?;
     load(context, segment, HEADER)?;
     let begin = segment.offset + segment.ip_length() + HEADER;
-    let length = bounded(segment.message_length()?, MESSAGE_MAX as u32)?;
+    let length = segment.message_length()?;
     if context.data_end().wrapping_sub(context.data()) < (begin + length) as usize {
         return None;
     }
-    let bytes = datagram.bytes.as_mut_ptr();
-    // SAFETY: the last word of the message lies within the bytes, which have room for the message; the context is the
-    // program's.
-    let error = unsafe {
-        bytes.add((length - 1) as usize & !3).cast::<u32>().write(0);
-        bpf_xdp_load_bytes(context.ctx, begin, bytes.cast(), length)
-    };
     datagram.length = length;
+    let bytes = datagram.bytes.as_mut_ptr();
+    // Hidden, so that the compiler keeps the mask: the verifier of Linux 6.1 needs it here.
+    let last = black_box(length.wrapping_sub(1)) as usize & (MESSAGE_MAX - 4);
+    // SAFETY: a word within the bytes: the last one of the message, if it has room.
+    unsafe { bytes.add(last).cast::<u32>().write(0) };
+    let length = bounded(length, MESSAGE_MAX as u32)?;
+    // SAFETY: the bytes have room for the message; the context is the program's.
+    let error = unsafe { bpf_xdp_load_bytes(context.ctx, begin, bytes.cast(), length) };
     (error == 0).then_some(())
 }
 
