@@ -89,7 +89,7 @@ pub fn check(attachment: &Attachment, query: &Query) -> Result<Check> {
                 _ => key.show(&bucket_key, &nat64),
             };
             limits.push(CheckedLimit {
-                connections: open_of(attachment, &reader.limit, &open, query),
+                connections: open_of(attachment, &reader.limit, open, query),
                 refused,
                 ..reader.check(shown, bucket.as_ref())
             });
