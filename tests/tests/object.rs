@@ -1,6 +1,6 @@
 //! The compiled programs load with other tools, and have no code for features that are not configured.
 
-use std::{fs, os::fd::AsRawFd, path::PathBuf, process::Command};
+use std::{collections::BTreeMap, fs, os::fd::AsRawFd, path::PathBuf, process::Command};
 
 use aya::programs::loaded_programs;
 use limiter_common::{
@@ -12,6 +12,7 @@ use limiter_tests::{
     engine::{Kernel, Limit},
     need_kernel, settings,
 };
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _, RelocationTarget, SymbolKind};
 
 const OBJECTS: [&str; 3] = ["limiter", "learn", "bench"];
 
@@ -182,4 +183,108 @@ fn instructions(kernel: &Kernel) -> u32 {
     let mut programs = loaded_programs().filter_map(Result::ok);
     let program = programs.find(|program| program.id() == id).unwrap();
     program.size_translated().unwrap() / 8
+}
+
+/// Bytes of the stack that a function uses, and the functions that it calls.
+#[derive(Debug, Default)]
+struct Function {
+    stack: u32,
+    calls: Vec<String>,
+}
+
+/// One instruction: code, destination, source, offset, immediate operand.
+fn instruction(bytes: &[u8]) -> (u8, u8, u8, i16, i32) {
+    let (destination, source) = (bytes[1] & 15, bytes[1] >> 4);
+    let offset = i16::from_le_bytes([bytes[2], bytes[3]]);
+    let immediate = i32::from_le_bytes(bytes[4..8].try_into().unwrap());
+    (bytes[0], destination, source, offset, immediate)
+}
+
+/// The functions of an object of little-endian programs.
+fn functions(object: &[u8]) -> BTreeMap<String, Function> {
+    const FRAME: u8 = 10;
+    let file = object::File::parse(object).unwrap();
+    let symbols = || {
+        let of_code = |symbol: &object::Symbol<'_, '_>| symbol.kind() == SymbolKind::Text;
+        file.symbols().filter(of_code)
+    };
+    let mut found = BTreeMap::new();
+    for symbol in symbols() {
+        let section = file.section_by_index(symbol.section_index().unwrap());
+        let section = section.unwrap();
+        let (first, size) = (symbol.address(), symbol.size());
+        let code = &section.data().unwrap()[first as usize..(first + size) as usize];
+        let mut function = Function::default();
+        let mut copies = 0_u16;
+        for bytes in code.chunks_exact(8) {
+            let (code, destination, source, offset, immediate) = instruction(bytes);
+            let copy = 1_u16 << destination;
+            let lowest = match code & 7 {
+                1 if source == FRAME => offset.into(),
+                2 | 3 if destination == FRAME => offset.into(),
+                7 if code == 0x07 && copies & copy != 0 => immediate,
+                _ => 0,
+            };
+            function.stack = function.stack.max(lowest.min(0).unsigned_abs());
+            copies &= !copy;
+            if code == 0xbf && source == FRAME {
+                copies |= copy;
+            }
+        }
+        for (place, relocation) in section.relocations() {
+            let RelocationTarget::Symbol(target) = relocation.target() else {
+                continue;
+            };
+            let inside = place.checked_sub(first).filter(|place| *place < size);
+            let Some(place) = inside else { continue };
+            let (code, _, source, _, immediate) = instruction(&code[place as usize..]);
+            if code != 0x85 || source != 1 {
+                continue;
+            }
+            let target = file.symbol_by_index(target).unwrap();
+            // A function of the same object may be given by its place in its section.
+            let named = match target.kind() {
+                SymbolKind::Section => symbols().find(|symbol| {
+                    symbol.section_index() == target.section_index()
+                        && symbol.address() == u64::try_from((immediate + 1) * 8).unwrap()
+                }),
+                _ => Some(target),
+            };
+            function
+                .calls
+                .push(named.unwrap().name().unwrap().to_owned());
+        }
+        found.insert(symbol.name().unwrap().to_owned(), function);
+    }
+    found
+}
+
+/// The chain of calls from a function that uses most of the stack, as Linux 6.1 sums it.
+fn deepest(functions: &BTreeMap<String, Function>, name: &str) -> (u32, Vec<String>) {
+    let Some(function) = functions.get(name) else {
+        return (0, Vec::new());
+    };
+    let calls = function
+        .calls
+        .iter()
+        .map(|called| deepest(functions, called));
+    let (below, mut chain) = calls.max().unwrap_or_default();
+    chain.insert(0, format!("{name} {}", function.stack));
+    (function.stack.max(1).next_multiple_of(32) + below, chain)
+}
+
+/// Linux 6.1 sums the stack of all functions in a chain of calls, each rounded up to 32 bytes, and refuses more than 512.
+#[test]
+fn every_chain_of_calls_fits_the_stack() {
+    for name in ["limiter.bpfel.o", "limiter-tc.bpfel.o", "learn.bpfel.o"] {
+        let functions = functions(&fs::read(prebuilt("limiter").with_file_name(name)).unwrap());
+        let deepest = functions
+            .keys()
+            .map(|function| deepest(&functions, function));
+        let (bytes, chain) = deepest.max().unwrap();
+        assert!(
+            (300..=512).contains(&bytes),
+            "{name}: {bytes} bytes: {chain:?}"
+        );
+    }
 }
