@@ -36,7 +36,7 @@ fn is_question(message: &[u8]) -> bool {
     )
 }
 
-/// Whether the other parser finds one question of the class IN and no record but OPT, of no other length.
+/// True if the other parser finds one question of the class IN and no record but OPT, of no other length.
 fn is_question_elsewhere(message: &[u8]) -> bool {
     let Ok(parsed) = Message::from_bytes(message) else {
         return false;

@@ -9,6 +9,7 @@ use std::{
 };
 
 use crate::{
+    eventually,
     processes::no_packet_waits,
     testbed::{Host, Namespace},
 };
@@ -257,4 +258,32 @@ pub fn set_option(
     } else {
         Err(io::Error::last_os_error())
     }
+}
+
+/// Time without a frame after which no answer comes any more.
+const SILENCE: Duration = Duration::from_millis(100);
+
+/// Sends a frame on the host's interface, and returns the answers. The host's own multicast reports are none.
+pub fn answers(host: &Host, frame: &[u8]) -> Vec<Vec<u8>> {
+    let wire = Raw::open(host);
+    wire.send(frame);
+    unicast(&wire)
+}
+
+/// [`answers`] to a frame that has some. A CPU of an emulated machine may stand still for seconds.
+pub fn awaited_answers(host: &Host, frame: &[u8]) -> Vec<Vec<u8>> {
+    let wire = Raw::open(host);
+    wire.send(frame);
+    let mut frames = Vec::new();
+    eventually("an answer", || {
+        frames.extend(unicast(&wire));
+        !frames.is_empty()
+    });
+    frames
+}
+
+fn unicast(wire: &Raw) -> Vec<Vec<u8>> {
+    let mut frames = wire.receive(SILENCE);
+    frames.retain(|frame| frame[0] & 1 == 0);
+    frames
 }

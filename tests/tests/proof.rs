@@ -19,7 +19,7 @@ use limiter_tests::{
     newcomers::{prepare_answers, set_cookies},
     number,
     packet::correct,
-    raw::Raw,
+    raw::{Raw, answers, awaited_answers},
     testbed::Host,
     watcher::Watcher,
 };
@@ -34,7 +34,6 @@ const TWO: &str =
     "[[limit]]\nname = \"wide\"\nkey = \"/24,/48\"\nrate = \"1k/s\"\nproof = \"syn-cookie\"\n";
 
 const PORT: u16 = 443;
-const SILENCE: Duration = Duration::from_millis(100);
 const TAGS: [&[u8]; 3] = [&[], &[0x81, 0, 0, 7], &[0x88, 0xa8, 0, 7, 0x81, 0, 0, 8]];
 
 /// Server and client, without tokens for new sources. The server listens, and greets each client.
@@ -188,34 +187,11 @@ impl Client<'_> {
         frame
     }
 
-    /// The answers to a frame.
-    fn answers(self, frame: &[u8]) -> Vec<Vec<u8>> {
-        let wire = Raw::open(&self.hosts.client);
-        wire.send(frame);
-        let mut frames = wire.receive(SILENCE);
-        // The host's own multicast reports.
-        frames.retain(|frame| frame[0] & 1 == 0);
-        frames
-    }
-
-    /// The answers to a frame that has some. A CPU of an emulated machine may stand still for seconds.
-    fn awaited_answers(self, frame: &[u8]) -> Vec<Vec<u8>> {
-        let wire = Raw::open(&self.hosts.client);
-        wire.send(frame);
-        let mut frames = Vec::new();
-        eventually("an answer", || {
-            frames.extend(wire.receive(SILENCE));
-            frames.retain(|frame| frame[0] & 1 == 0);
-            !frames.is_empty()
-        });
-        frames
-    }
-
     /// Sequence number of the answer to a SYN, after a check of all its fields.
     fn checked_answer(self, options: Options) -> u32 {
         const SEQUENCE: u32 = 0xffff_ffff;
         let syn = self.frame(PORT, [SEQUENCE, 0], options, &[]);
-        let answers = self.awaited_answers(&syn);
+        let answers = awaited_answers(&self.hosts.client, &syn);
         assert_eq!(answers.len(), 1, "{answers:02x?}");
         let mut answer = answers[0].clone();
         // The client's kernel takes the outer tag off (`__netif_receive_skb_core`).
@@ -263,7 +239,7 @@ impl Client<'_> {
     /// Whether the program drops a frame under this reason.
     fn is_dropped(self, frame: &[u8], reason: &str) -> bool {
         let before = drops(self.hosts, reason);
-        let answers = self.answers(frame);
+        let answers = answers(&self.hosts.client, frame);
         assert_eq!(answers, Vec::<Vec<u8>>::new());
         // The client's own multicast reports are refused too.
         drops(self.hosts, reason) > before
@@ -292,7 +268,7 @@ fn answer_has_the_size_of_its_syn_and_right_checksums_and_only_its_cookie_proves
             let made_up = ack(cookie ^ 0x80_0000);
             assert!(client.is_dropped(&made_up, "new_source"), "{number}");
             let before = proven(&hosts);
-            client.answers(&ack(cookie.wrapping_add(1)));
+            answers(&client.hosts.client, &ack(cookie.wrapping_add(1)));
             // Four tokens, as for new sources.
             assert_eq!(proven(&hosts), (before + 1).min(4), "{number}");
         }
@@ -365,7 +341,7 @@ fn only_a_listener_of_the_host_answers() {
     correct(&mut forwarded);
     refused(&forwarded, "a packet to forward");
     assert_eq!(drops(&hosts, "answered"), 0);
-    assert_eq!(client.awaited_answers(&syn).len(), 1);
+    assert_eq!(awaited_answers(&client.hosts.client, &syn).len(), 1);
     set_cookies(&hosts, 1);
     refused(&syn, "the kernel makes no cookie");
     let diagnosis = hosts.limiter("doctor eth0").stdout;

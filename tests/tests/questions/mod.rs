@@ -4,10 +4,7 @@
 mod answers;
 mod clients;
 
-use std::{
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
-    time::Duration,
-};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use limiter_tests::{
@@ -16,7 +13,7 @@ use limiter_tests::{
     newcomers::prepare_answers,
     number,
     packet::Ends,
-    raw::Raw,
+    raw::{Raw, answers, awaited_answers},
 };
 
 /// No new source per hour to speak of: 4 at once, and 400 answers.
@@ -28,7 +25,6 @@ const GAME: &str = "[[limit]]\nname = \"one\"\nrate = \"1/h\"\nburst = 10\nproof
 /// The port of queries.
 const QUERIES: u16 = 27_015;
 const DOMAIN: u16 = 53;
-const SILENCE: Duration = Duration::from_millis(100);
 
 /// A question for `www.example.net`, of type A and class IN, with this identification and RD.
 const QUESTION: &[u8] = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x03www\x07example\x03net\0\0\x01\0\x01";
@@ -115,25 +111,13 @@ impl<'a> Client<'a> {
 
     /// The answers to a frame.
     fn answers(self, frame: &[u8]) -> Vec<Vec<u8>> {
-        let wire = Raw::open(&self.hosts.client);
-        wire.send(frame);
-        let mut frames = wire.receive(SILENCE);
-        // The host's own multicast reports.
-        frames.retain(|frame| frame[0] & 1 == 0);
-        frames
+        answers(&self.hosts.client, frame)
     }
 
     /// The message of the answer to this one, after a check of the headers and of the frame's length.
     fn answer(self, port: u16, message: &[u8]) -> Vec<u8> {
         let question = self.frame(port, message);
-        let wire = Raw::open(&self.hosts.client);
-        wire.send(&question);
-        let mut answers = Vec::new();
-        eventually("an answer", || {
-            answers.extend(wire.receive(SILENCE));
-            answers.retain(|frame: &Vec<u8>| frame[0] & 1 == 0);
-            !answers.is_empty()
-        });
+        let mut answers = awaited_answers(&self.hosts.client, &question);
         assert_eq!(answers.len(), 1, "{answers:02x?}");
         let mut answer = answers.remove(0);
         // The client's kernel takes the outer tag off (`__netif_receive_skb_core`).

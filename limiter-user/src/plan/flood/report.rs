@@ -323,7 +323,7 @@ fn advice(asked: &Asked<'_>, answer: Answer, sample: &Sample) -> String {
     }
 }
 
-/// The advice for a flood without a pattern: what it may be held by, from its most frequent protocol.
+/// The advice for a flood without a pattern: SYN cookies, if most of its packets are SYNs.
 fn no_pattern(sample: &Sample) -> String {
     let weight: f64 = sample.packets().iter().map(|(_, weight)| weight).sum();
     let requests = sample.packets().iter();
