@@ -2,7 +2,8 @@
 //! verbs.
 //!
 //! Exit status: 0 done or unchanged, 1 failed, 2 the command line is wrong, 3 `replay --fail-on-drops` found drops, 4
-//! `attach --or-last` had to take the last configuration.
+//! `attach --or-last` had to take the last configuration, 5 `explain --save` saved nothing, because the traffic is not
+//! ordinary.
 
 #[cfg(test)]
 mod reference;
@@ -67,6 +68,7 @@ mod shared {
     pub mod at_once;
     pub mod by_exporter;
     pub mod captured;
+    pub mod databases;
     pub mod descriptors;
     pub mod file;
     pub mod gathered;
@@ -85,6 +87,7 @@ mod shared {
 
     pub use by_exporter::by_exporter;
     pub use captured::note_capture;
+    pub use databases::databases;
     pub use file::{
         as_json, read_for, refuse_warnings, warn_of_attached, warn_of_changed_meaning,
         warn_of_full_tables, warn_of_ineffective, warn_of_slow_tcp,

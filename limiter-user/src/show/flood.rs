@@ -61,14 +61,19 @@ fn row(share: &Share) -> [String; 4] {
 }
 
 fn shown(title: &str, pattern: &Pattern, explanation: &Explanation) -> String {
+    let next = match &pattern.held_by {
+        Some(name) => format!(
+            "The limit {name} has this match already: {}",
+            pattern.matches
+        ),
+        None => format!("{}\nTry it:\n{}", pattern.limit, pattern.command),
+    };
     format!(
-        "\n{title}: matches {} of what is above the ordinary rate, and {} of ordinary packets ({} of {}).\n\n{}\nTry it:\n{}\n",
+        "\n{title}: matches {} of what is above the ordinary rate, and {} of ordinary packets ({} of {}).\n\n{next}\n",
         percent(pattern.of_excess),
         percent(pattern.of_ordinary),
         grouped(pattern.ordinary_packets),
         grouped(explanation.ordinary_packets),
-        pattern.limit,
-        pattern.command,
     )
 }
 

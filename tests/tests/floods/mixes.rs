@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, io::Cursor, path::Path};
 
 use fastrand::Rng;
-use limiter_config::{Exempt, file};
+use limiter_config::{Exempt, file, places::Places};
 use limiter_tests::captures::{pcap, replay};
 use limiter_user::plan::{
     capture::Capture,
@@ -19,7 +19,7 @@ const SALT: u64 = 7;
 fn sample(packets: &[Made]) -> (Sample, f64) {
     let file = pcap(&capture(packets, SECONDS));
     let mut capture = Capture::new("test", Cursor::new(file)).unwrap();
-    flood::read::sample(&mut capture, SALT, |_| ())
+    flood::read::sample(&mut capture, SALT, &Places::default(), |_| ())
 }
 
 fn picture(packets: &[Made]) -> Picture {
@@ -32,7 +32,7 @@ fn explained(packets: &[Made], picture: &Picture) -> Explanation {
     let asked = Asked {
         interface: None,
         seconds,
-        names: &[],
+        limits: &[],
         guard: &Guard::default(),
         loose: false,
         without_payload: false,
@@ -159,7 +159,7 @@ fn control_traffic_and_own_sessions_are_never_matched() {
     let asked = Asked {
         interface: Some("eth0"),
         seconds,
-        names: &["flood".to_owned()],
+        limits: &[("flood".to_owned(), String::new())],
         guard: &exempting,
         loose: false,
         without_payload: true,

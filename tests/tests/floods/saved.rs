@@ -6,6 +6,7 @@ use fastrand::Rng;
 use limiter_tests::{
     captures::pcap,
     command::limiter,
+    database::{self, Branch, Tree, entry, map, text},
     files::Folder,
     hosts::{CLIENT, Hosts},
     need_kernel,
@@ -64,7 +65,7 @@ fn picture_is_not_learned_while_a_limit_refuses_packets() {
     );
     let refused = hosts.limiter("explain eth0 --save --for 1s");
     flood.end();
-    refused.expect(1);
+    refused.expect(5);
     assert!(refused.stderr.contains("limits refused"), "{refused:?}");
     assert!(!saved.0.exists());
 }
@@ -124,4 +125,40 @@ fn captures_are_explained_without_an_interface() {
     assert_eq!(alone["answer"], "no-picture");
     limiter("explain").expect_error(2, &["IFACE"]);
     limiter("explain --capture /nonexistent").expect_error(1, &["cannot be read"]);
+}
+
+#[test]
+fn countries_and_systems_of_the_sources_are_shown_if_a_database_knows_them() {
+    let (folder, mut rng) = (Folder::new(), Rng::with_seed(23));
+    let mut write = |name: &str, attack: usize| {
+        let mut packets = Ordinary::Dns.packets(&mut rng, 2_000, false);
+        packets.extend((0..attack).map(|_| Attack::FewSources.packet(&mut rng)));
+        folder.write(name, pcap(&capture(&packets, 8)))
+    };
+    let (ordinary, flood) = (write("ordinary.pcap", 0), write("flood.pcap", 4_000));
+    let record = map(&[
+        entry("country", &map(&[entry("iso_code", &text("DE"))])),
+        entry("autonomous_system_number", &database::number(64_500)),
+    ]);
+    let mut tree = Tree::default().with_other(record);
+    // The senders are in 203.0.0.0/14, which a database of both families has below ::/96.
+    tree.lead(0xcb00_0000, 96 + 14, Branch::Other);
+    let database = folder.write("places.mmdb", tree.bytes());
+    let captures = ["--capture", &flood, "--ordinary", &ordinary];
+    let with = |database: &str| of_captures(&[&captures[..], &["--database", database]].concat());
+    let explained = with(&database);
+    let shares = explained["shares"].as_array().unwrap();
+    for (field, value) in [("country", "DE"), ("asn", "AS64500")] {
+        let mut shares = shares.iter();
+        let share = shares.find(|share| share["field"] == field && share["value"] == value);
+        let share = share.unwrap_or_else(|| panic!("{explained:#}"));
+        assert!(share["now"].as_f64().unwrap() > 0.6, "{share}");
+    }
+    let matches = explained["patterns"][0]["match"].as_str().unwrap();
+    assert!(!matches.contains("DE"), "{matches}");
+    let plain = of_captures(&captures);
+    assert_eq!(plain["patterns"][0]["match"], matches, "{plain:#}");
+    assert!(!plain.to_string().contains("\"country\""), "{plain:#}");
+    let words = [&["explain"], &captures[..], &["--database", &ordinary]].concat();
+    limiter(&words).expect_error(1, &["not a database", ".mmdb"]);
 }

@@ -5,16 +5,18 @@ mod look;
 #[cfg(test)]
 mod screens;
 
-use std::{collections::BTreeSet, env, num::NonZeroUsize, path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, env, num::NonZeroUsize, sync::Arc, time::Duration};
 
 use clap::{ArgGroup, Args, ColorChoice};
-use limiter_config::places::{self, Places};
+use limiter_config::places::Places;
 use limiter_kernel::{Attachment, Error};
 use look::look;
 use tokio::time::{self, MissedTickBehavior, sleep};
 
 use crate::{
-    cli::shared::{SECOND, answer, duration, interface, interruption, named, note, write},
+    cli::shared::{
+        SECOND, answer, databases, duration, interface, interruption, named, note, write,
+    },
     observe::sample::Gauge,
     sandbox,
     show::top,
@@ -89,14 +91,8 @@ async fn places(interfaces: &[String]) -> Arc<Places> {
     let mut paths = BTreeSet::new();
     for name in interfaces {
         // The reading that follows reports the error.
-        let Ok(attachment) = Attachment::open(name).await else {
-            continue;
-        };
-        if let Some(file) = attachment.record.file
-            && let Ok(text) = limiter_config::files::read_text(&file)
-        {
-            let folder = file.parent().unwrap_or(Path::new("/"));
-            paths.extend(places::named(&text, folder));
+        if let Ok(attachment) = Attachment::open(name).await {
+            paths.extend(databases(&attachment));
         }
     }
     let (places, errors) = Places::open(&paths);

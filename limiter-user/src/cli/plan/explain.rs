@@ -1,16 +1,22 @@
 mod live;
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use clap::Args;
 use limiter_common::policy::verdict::Reason;
-use limiter_config::{Direction, Exempt, names::direction_of};
+use limiter_config::{Direction, Exempt, file, names::direction_of, places::Places};
 use limiter_kernel::Attachment;
 
 use crate::{
     cli::shared::{
-        ForPrograms, MINUTE, Progress, SECOND, about, document, duration, interface, note,
-        note_capture, own_session, print,
+        ForPrograms, MINUTE, Progress, SECOND, about, databases, document, duration, interface,
+        note, note_capture,
+        output::{UNUSUAL, exit_with},
+        own_session, print,
     },
     ordinary,
     plan::{
@@ -54,6 +60,10 @@ pub struct Explain {
     /// Offer no pattern about bytes of the payload
     #[arg(long)]
     no_payload: bool,
+    /// Show countries and autonomous systems of the sources by this database in MaxMind's format (.mmdb); repeatable. Without
+    /// it, by those that the lists of the interface name
+    #[arg(long = "database", value_name = "FILE")]
+    databases: Vec<PathBuf>,
     #[command(flatten)]
     programs: ForPrograms,
 }
@@ -73,17 +83,21 @@ async fn of_interface(name: &str, arguments: &Explain) -> anyhow::Result<()> {
     let settings = attachment.own_settings()?;
     refuse_outgoing(name, settings.direction)?;
     let salt = fastrand::u64(..);
+    let places = places(arguments, databases(&attachment))?;
     let picture = match &arguments.ordinary {
-        Some(_) => picture_of_capture(arguments, salt)?,
+        Some(_) => picture_of_capture(arguments, salt, &places)?,
         None => ordinary::read(name)?,
     };
     let salt = picture.as_ref().map_or(salt, |picture| picture.salt);
     drop(attachment);
-    let (sample, seconds) = live::sample(name, arguments.time, salt).await?;
-    let names: Vec<_> = settings
+    let (sample, seconds) = live::sample(name, arguments.time, salt, places).await?;
+    let limits: Vec<_> = settings
         .limits
         .into_iter()
-        .map(|limit| limit.name)
+        .map(|limit| {
+            let matches = file::matches(&limit.matches);
+            (limit.name, matches)
+        })
         .collect();
     if settings.shadow {
         note(&format!(
@@ -94,7 +108,7 @@ async fn of_interface(name: &str, arguments: &Explain) -> anyhow::Result<()> {
     let asked = Asked {
         interface: Some(name),
         seconds,
-        names: &names,
+        limits: &limits,
         guard: &guard,
         loose: arguments.loose,
         without_payload: arguments.no_payload,
@@ -109,18 +123,34 @@ fn of_capture(arguments: &Explain) -> anyhow::Result<()> {
         anyhow::bail!("nothing to explain: write an interface, or --capture FILE");
     };
     let salt = fastrand::u64(..);
-    let picture = picture_of_capture(arguments, salt)?;
-    let (sample, seconds) = read(path, salt)?;
+    let places = places(arguments, BTreeSet::new())?;
+    let picture = picture_of_capture(arguments, salt, &places)?;
+    let (sample, seconds) = read(path, salt, &places)?;
     let guard = guard(Exempt::default());
     let asked = Asked {
         interface: None,
         seconds,
-        names: &[],
+        limits: &[],
         guard: &guard,
         loose: arguments.loose,
         without_payload: arguments.no_payload,
     };
     answer(arguments, &asked, &sample, picture.as_ref())
+}
+
+/// The databases of `--database`, which must be readable, or of the interface's lists.
+fn places(arguments: &Explain, of_lists: BTreeSet<PathBuf>) -> anyhow::Result<Places> {
+    let is_named = !arguments.databases.is_empty();
+    let paths = match is_named {
+        true => arguments.databases.iter().cloned().collect(),
+        false => of_lists,
+    };
+    let (places, errors) = Places::open(&paths);
+    for error in errors {
+        anyhow::ensure!(!is_named, "{error}");
+        note(&format!("some places of sources are not shown: {error}"));
+    }
+    Ok(places)
 }
 
 fn answer(
@@ -153,19 +183,25 @@ fn refuse_outgoing(name: &str, direction: Direction) -> anyhow::Result<()> {
 }
 
 /// The picture of `--ordinary`.
-fn picture_of_capture(arguments: &Explain, salt: u64) -> anyhow::Result<Option<Picture>> {
+fn picture_of_capture(
+    arguments: &Explain,
+    salt: u64,
+    places: &Places,
+) -> anyhow::Result<Option<Picture>> {
     let Some(path) = &arguments.ordinary else {
         return Ok(None);
     };
-    let (sample, seconds) = read(path, salt)?;
+    let (sample, seconds) = read(path, salt, places)?;
     Ok(Some(Picture::of_sample(salt, &sample, seconds, usize::MAX)))
 }
 
 /// Reads a whole capture.
-fn read(path: &std::path::Path, salt: u64) -> anyhow::Result<(Sample, f64)> {
+fn read(path: &Path, salt: u64, places: &Places) -> anyhow::Result<(Sample, f64)> {
     let mut capture = Capture::open(path)?;
     let progress = Progress::of_capture(path);
-    let sample = flood::read::sample(&mut capture, salt, |capture| progress.set_read(capture));
+    let sample = flood::read::sample(&mut capture, salt, places, |capture| {
+        progress.set_read(capture);
+    });
     drop(progress);
     note_capture(&capture)?;
     Ok(sample)
@@ -177,23 +213,24 @@ async fn save(name: &str, arguments: &Explain) -> anyhow::Result<()> {
     let salt = old
         .as_ref()
         .map_or_else(|| fastrand::u64(..), |old| old.salt);
+    let of_lists = databases(&Attachment::open(name).await.map_err(about(name))?);
+    let places = places(arguments, of_lists)?;
     let before = refusals(name).await?;
-    let (sample, seconds) = live::sample(name, arguments.time, salt).await?;
+    let (sample, seconds) = live::sample(name, arguments.time, salt, places).await?;
     let refused = refusals(name).await?.wrapping_sub(before);
-    anyhow::ensure!(
-        refused == 0,
-        "{name}: limits refused {} meanwhile, so the traffic is not ordinary, and the picture stays as it was: run it at an ordinary time",
-        counted(refused, "packet")
-    );
+    if refused > 0 {
+        let packets = counted(refused, "packet");
+        return unusual(name, &format!("limits refused {packets} meanwhile"));
+    }
     let new = Picture::of_sample(salt, &sample, seconds, KEPT_MAX);
     if let Some(old) = &old {
         let most = (SUDDEN * old.limited_per_second).max(QUIET);
-        anyhow::ensure!(
-            new.limited_per_second <= most,
-            "{name}: {:.0} packets per second came, and {:.0} in the picture, which stays as it was: run it at an ordinary time",
-            new.limited_per_second,
-            old.limited_per_second
-        );
+        if new.limited_per_second > most {
+            let rates = [new.limited_per_second, old.limited_per_second];
+            let [now, before] = rates.map(|rate| format!("{rate:.0}"));
+            let why = format!("{now} packets per second came, and {before} in the picture");
+            return unusual(name, &why);
+        }
     }
     let picture = old.map_or_else(|| new.clone(), |old| old.with(&new, MEMORY));
     let (packets, rate) = (picture.shapes.len() as u64, picture.packets_per_second);
@@ -202,6 +239,15 @@ async fn save(name: &str, arguments: &Explain) -> anyhow::Result<()> {
         "{name}: the picture of ordinary traffic has {}, {rate:.0} a second\n",
         counted(packets, "packet")
     ))?)
+}
+
+/// Says why the traffic is not ordinary, so that nothing is saved.
+fn unusual(name: &str, why: &str) -> anyhow::Result<()> {
+    note(&format!(
+        "{name}: {why}, so the traffic is not ordinary, and nothing is saved: run it at an ordinary time"
+    ));
+    exit_with(UNUSUAL);
+    Ok(())
 }
 
 /// Packets that limits have refused so far, also in shadow.

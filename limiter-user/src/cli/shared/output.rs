@@ -21,7 +21,7 @@ use crate::observe::{Changed, Interface, WithWarnings};
 pub struct Usage(pub String);
 
 /// The exit status of a command that completed. 1: a change could not be printed, `--strict` was given and there was
-/// nothing to change, or a capture is incomplete. [`DROPS`] and [`FELL_BACK`] are the others.
+/// nothing to change, or a capture is incomplete. [`DROPS`], [`FELL_BACK`] and [`UNUSUAL`] are the others.
 static STATUS: AtomicU8 = AtomicU8::new(0);
 static STRICT: AtomicBool = AtomicBool::new(false);
 
@@ -30,6 +30,9 @@ pub const DROPS: u8 = 3;
 
 /// The exit status of `attach --or-last` if the last configuration is in force, not that of the file.
 pub const FELL_BACK: u8 = 4;
+
+/// The exit status of `explain --save` if nothing is saved, because the traffic is not ordinary.
+pub const UNUSUAL: u8 = 5;
 
 /// Sets the exit status of a command that completes nevertheless. The first one stays.
 pub fn exit_with(status: u8) {

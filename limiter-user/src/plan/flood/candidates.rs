@@ -65,6 +65,7 @@ impl Excess<'_> {
         }
         let unseen = match field.window() {
             Some(_) => [ABSENT, HIDDEN],
+            None if field.is_of_places() => [0; 2],
             None => [ANY, NONE].map(|number| u64::from(number) & mask),
         };
         let seen = found.into_iter();

@@ -8,7 +8,7 @@ use limiter_config::{
     },
 };
 
-use super::shape::{Field, HIDDEN, START, Shape, network};
+use super::shape::{Field, HIDDEN, START, Shape, country_code, network};
 
 /// The values that a condition holds for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,6 +85,13 @@ impl Condition {
         if let (Values::Payload(_, start), Some((first, end))) = (&self.values, self.field.window())
         {
             return format!("{} at {first}", Hex(start[first..end].to_vec()));
+        }
+        if let (Values::Ranges(ranges), true) = (&self.values, self.field.is_of_places()) {
+            let number = ranges.first().map_or(0, |(first, _)| *first);
+            return match self.field {
+                Field::Country => country_code(number),
+                _ => format!("AS{number}"),
+            };
         }
         let mut matches = Match::default();
         self.narrow(&mut matches);

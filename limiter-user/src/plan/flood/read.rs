@@ -1,13 +1,18 @@
 //! A sample of a capture.
 
-use limiter_config::Direction;
+use limiter_config::{Direction, places::Places};
 
 use super::{sample::Sample, shape::Packet};
 use crate::plan::{capture::Capture, learn::Flows};
 
 /// A sample of a whole capture, and its seconds. Packets of TCP connections are exempt, as `learn` finds them. `each` is
 /// called after every packet.
-pub fn sample(capture: &mut Capture, salt: u64, mut each: impl FnMut(&Capture)) -> (Sample, f64) {
+pub fn sample(
+    capture: &mut Capture,
+    salt: u64,
+    places: &Places,
+    mut each: impl FnMut(&Capture),
+) -> (Sample, f64) {
     let mut sample = Sample::default();
     let mut flows = Flows::default();
     let mut times: Option<(u64, u64)> = None;
@@ -18,7 +23,7 @@ pub fn sample(capture: &mut Capture, salt: u64, mut each: impl FnMut(&Capture)) 
         }
         let (first, _) = *times.get_or_insert((packet.time, packet.time));
         times = Some((first, packet.time));
-        match Packet::read(&packet.frame, salt) {
+        match Packet::read(&packet.frame, salt, places) {
             None => {}
             Some((read, info)) if read.is_control || flows.is_connection(&info) => {
                 sample.add_exempt(1.0);

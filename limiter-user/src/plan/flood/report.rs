@@ -88,7 +88,7 @@ pub struct Explanation {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Share {
-    /// The field, as a key of `match`.
+    /// The field, as a key of `match`; or `country` or `asn` of the source, if a database knows it.
     pub field: &'static str,
     /// The value.
     pub value: String,
@@ -117,6 +117,8 @@ pub struct Pattern {
     pub limit: String,
     /// The command that tries the limit.
     pub command: String,
+    /// Name of the limit that has this match already; null if there is none.
+    pub held_by: Option<String>,
 }
 
 /// The subject of an explanation.
@@ -126,8 +128,8 @@ pub struct Asked<'a> {
     pub interface: Option<&'a str>,
     /// Seconds of the sample.
     pub seconds: f64,
-    /// Names that limits of the interface have.
-    pub names: &'a [String],
+    /// Names and matches of the interface's limits.
+    pub limits: &'a [(String, String)],
     /// Protected packets.
     pub guard: &'a Guard,
     /// True: patterns with a higher cost are offered.
@@ -166,15 +168,16 @@ pub fn explain(asked: &Asked<'_>, sample: &Sample, picture: Option<&Picture>) ->
         (true, Some(_)) => Answer::Costly,
         (true, None) => Answer::NoPattern,
     });
-    let mut names = asked.names.to_vec();
+    let mut names: Vec<_> = asked.limits.iter().map(|(name, _)| name.clone()).collect();
     let mut pattern = |found: &Found| pattern(asked, sample, known, found, &mut names);
     let patterns: Vec<_> = outcome.rules.iter().map(&mut pattern).collect();
     let costly = outcome.costly.as_ref().map(pattern);
     let share = |part: f64| part / sample.all.max(f64::MIN_POSITIVE);
+    let held = patterns.iter().all(|pattern| pattern.held_by.is_some());
     Explanation {
         interface: asked.interface.map(str::to_owned),
         answer,
-        advice: advice(asked, answer, sample),
+        advice: advice(asked, answer, held, sample),
         seconds: asked.seconds,
         packets_per_second: sample.all / asked.seconds.max(1e-3),
         dropped: share(sample.dropped),
@@ -199,6 +202,9 @@ fn pattern(
     let destination = only_destination(sample, found);
     let matches = asked.guard.matches(&found.conditions, destination);
     let matches = file::matches(&matches);
+    let mut limits = asked.limits.iter();
+    let held_by = limits.find(|(_, held)| *held == matches);
+    let held_by = held_by.map(|(name, _)| name.clone());
     let rate = rate(found.ordinary_per_second).to_string();
     let name = free_name(names);
     let interface = asked.interface.unwrap_or("IFACE");
@@ -217,6 +223,7 @@ fn pattern(
         rate,
         limit,
         command,
+        held_by,
     }
 }
 
@@ -266,6 +273,11 @@ fn shares(asked: &Asked<'_>, sample: &Sample, picture: Option<&Picture>) -> Vec<
         if asked.without_payload && field.window().is_some() {
             continue;
         }
+        let has_field = |picture: &&Picture| {
+            let mut shapes = picture.shapes.iter();
+            !field.is_of_places() || shapes.any(|shape| shape.value(field) != 0)
+        };
+        let picture = picture.filter(has_field);
         for condition in conditions(&excess, field) {
             // The first mask of flags shows the others too.
             let is_value = match &condition.values {
@@ -300,13 +312,16 @@ fn shares(asked: &Asked<'_>, sample: &Sample, picture: Option<&Picture>) -> Vec<
 }
 
 /// The answer and the next step, in words.
-fn advice(asked: &Asked<'_>, answer: Answer, sample: &Sample) -> String {
+fn advice(asked: &Asked<'_>, answer: Answer, held: bool, sample: &Sample) -> String {
     let interface = asked.interface.unwrap_or("IFACE");
     let [cost, loose] = [COST_MAX, LOOSE_MAX].map(|share| format!("{:.0} %", 100.0 * share));
     match answer {
-        Answer::Pattern => {
-            "the command tries the limit for ten minutes; `limiter keep` makes it last".to_owned()
+        Answer::Pattern if held => {
+            format!("limits hold it already: `limiter status {interface}` shows what they drop")
         }
+        Answer::Pattern => format!(
+            "the command tries the limit for ten minutes; `limiter keep {interface}` makes it last, `limiter keep {interface} --revert` undoes it"
+        ),
         Answer::Costly => format!(
             "the pattern also matches more than {cost} of ordinary packets: --loose offers patterns up to {loose}"
         ),
@@ -315,7 +330,7 @@ fn advice(asked: &Asked<'_>, answer: Answer, sample: &Sample) -> String {
             "the traffic is not above the ordinary rate: nothing to explain".to_owned()
         }
         Answer::NoPicture => format!(
-            "no pattern is offered without a picture of at least {ORDINARY_MIN} ordinary packets: `limiter explain {interface} --save` makes one at an ordinary time, --ordinary FILE reads a capture"
+            "no pattern is offered without a picture of at least {ORDINARY_MIN} ordinary packets: `limiter explain {interface} --save` makes one at an ordinary time, --ordinary FILE reads a capture. Meanwhile, the table shows what most packets have: `limiter limit {interface} flood --match '{{ … }}' --rate … --key interface --try {TRIAL}` tries a limit on it"
         ),
         Answer::TooFew => format!(
             "fewer than {PACKETS_MIN} packets came that limits decide about: watch for longer with --for"

@@ -108,7 +108,7 @@ impl<'a> Search<'a> {
         let weight: f64 = sample.packets().iter().map(|(_, weight)| weight).sum();
         let now = (sample.all - sample.exempt) / seconds.max(1e-3);
         let count = picture.shapes.len().max(1) as f64;
-        let fields = Field::ALL.into_iter();
+        let fields = Field::ALL.into_iter().filter(|field| !field.is_of_places());
         let fields = fields.filter(|field| !bounds.without_payload || field.window().is_none());
         Self {
             now: sample.packets().iter().collect(),

@@ -23,7 +23,7 @@ use limiter_common::{
     },
     table::key::{Address, IPV4},
 };
-use limiter_config::key::ip;
+use limiter_config::{key::ip, places::Places};
 use serde::{Deserialize, Serialize};
 
 use crate::plan::capture::Frame;
@@ -77,11 +77,15 @@ pub enum Field {
     Dscp,
     /// TTL or hop limit.
     Ttl,
+    /// The country of the source, as [`country`] numbers it; 0 if no database knows it.
+    Country,
+    /// The autonomous system of the source; 0 if no database knows it.
+    System,
 }
 
 impl Field {
     /// All fields.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::Protocol,
         Self::SourcePort,
         Self::DestinationPort,
@@ -97,6 +101,8 @@ impl Field {
         Self::IpVersion,
         Self::Dscp,
         Self::Ttl,
+        Self::Country,
+        Self::System,
     ];
 
     /// The name, as the key of a match.
@@ -115,7 +121,14 @@ impl Field {
             Self::IpVersion => "ip_version",
             Self::Dscp => "dscp",
             Self::Ttl => "ttl",
+            Self::Country => "country",
+            Self::System => "asn",
         }
+    }
+
+    /// True for a field that only databases of places know. A rule cannot be about it: a match has lists for that.
+    pub const fn is_of_places(self) -> bool {
+        matches!(self, Self::Country | Self::System)
     }
 
     /// The bytes of the payload that the field is a hash of: the first one, and the one behind the last.
@@ -171,7 +184,7 @@ pub struct Packet {
 impl Packet {
     /// Reads a packet, also as limits have parsed it; none if it is not IP, or malformed. `salt` is that of the payload's
     /// hashes.
-    pub fn read(frame: &Frame, salt: u64) -> Option<(Self, PacketInfo)> {
+    pub fn read(frame: &Frame, salt: u64, places: &Places) -> Option<(Self, PacketInfo)> {
         let whole = &frame.bytes[..];
         let (mut rest, mut info) = (whole, PacketInfo::of(Address::ZEROS));
         let parsed = parse(&mut rest);
@@ -188,6 +201,7 @@ impl Packet {
         let start = payload.word(0).to_ne_bytes();
         let destination = ip(info.destination.family, info.destination.words);
         let source = ip(info.source.family, info.source.words);
+        let place = places.find(source);
         let mut shape = Shape::NONE;
         for field in Field::ALL {
             let number = match field {
@@ -206,6 +220,8 @@ impl Packet {
             let value = match (field, field.window()) {
                 (Field::Source, _) => network_number(source, [16, 32]),
                 (Field::Destination, _) => network_number(destination, [24, 64]),
+                (Field::Country, _) => place.country.as_deref().map_or(0, country),
+                (Field::System, _) => place.system.unwrap_or(0).into(),
                 (_, Some(window)) => window_value(&payload, &start, window, salt),
                 _ => number.into(),
             };
@@ -241,6 +257,19 @@ pub fn hash(bytes: &[u8], salt: u64) -> u64 {
     hasher.write_u64(salt);
     hasher.write(bytes);
     hasher.finish().clamp(ABSENT + 1, HIDDEN - 1)
+}
+
+/// The number of a country: the letters of its code.
+fn country(code: &str) -> u64 {
+    let letters = code.bytes();
+    letters.fold(0, |number, letter| number << 8 | u64::from(letter))
+}
+
+/// The code of the country with this number.
+pub fn country_code(number: u64) -> String {
+    let letters = number.to_be_bytes().into_iter();
+    let letters = letters.filter(|letter| *letter != 0);
+    letters.map(char::from).collect()
 }
 
 /// A bit that no network of IPv6 has in its number: their first 64 bits are never so small.
@@ -286,7 +315,7 @@ mod tests {
             .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
             .collect();
         let frame = Link::Raw.frame(&bytes, bytes.len() as u64);
-        Packet::read(&frame, 7).unwrap().0
+        Packet::read(&frame, 7, &Places::default()).unwrap().0
     }
 
     #[test]
@@ -314,6 +343,18 @@ mod tests {
         assert_eq!(text(Field::Source), "203.0.0.0/16");
         assert_eq!(text(Field::Destination), "192.0.2.0/24");
         assert!(!packet.is_control);
+    }
+
+    #[test]
+    fn countries_are_numbers_and_shown_as_codes() {
+        use crate::plan::flood::condition::Condition;
+
+        assert_eq!(country_code(country("CN")), "CN");
+        let condition = |field, number| Condition::equal(field, number).shown();
+        assert_eq!(condition(Field::Country, country("DE")), "DE");
+        assert_eq!(condition(Field::System, 64_500), "AS64500");
+        let packet = read("4500 001c 0001 0000 4011 0000 cb007109 c0000217 0035 1f90 0008 0000");
+        assert_eq!(packet.shape.value(Field::Country), 0);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use limiter_common::{
     abi::events::{EVERY, Event},
     policy::verdict::Reason,
 };
+use limiter_config::places::Places;
 use limiter_kernel::ops::watch::{Filter, Watching};
 
 use crate::{
@@ -42,10 +43,16 @@ struct Sampling {
     window: Vec<Seen>,
     sample: Sample,
     salt: u64,
+    places: Places,
 }
 
 /// Samples the packets of an attachment for `time`, or until the user interrupts. Also returns the seconds.
-pub async fn sample(name: &str, time: Duration, salt: u64) -> anyhow::Result<(Sample, f64)> {
+pub async fn sample(
+    name: &str,
+    time: Duration,
+    salt: u64,
+    places: Places,
+) -> anyhow::Result<(Sample, f64)> {
     let stop = interruption()?;
     let filter = Filter {
         passed: true,
@@ -61,6 +68,7 @@ pub async fn sample(name: &str, time: Duration, salt: u64) -> anyhow::Result<(Sa
         window: Vec::new(),
         sample: Sample::default(),
         salt,
+        places,
     };
     let ended = sampling.until(time, begun, stop).await;
     let seconds = begun.elapsed().as_secs_f64();
@@ -127,7 +135,7 @@ impl Sampling {
                 false => Link::Ethernet,
             };
             let frame = link.frame(&bytes, event.length.into());
-            let Some((packet, _)) = Packet::read(&frame, self.salt) else {
+            let Some((packet, _)) = Packet::read(&frame, self.salt, &self.places) else {
                 continue;
             };
             let is_limited = !packet.is_control && is_limited(&event);
