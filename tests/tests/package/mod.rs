@@ -312,6 +312,7 @@ const FILE: &str = "/etc/limiter/eth0.toml";
 const UNIT: &str = "limiter@eth0";
 const ONLINE: &str = "limiter-online@eth0";
 const EXPORT: &str = "limiter-export";
+const ORDINARY: &str = "limiter-ordinary@eth0.timer";
 const STRICT: &str = "[[limit]]\nname = \"default\"\nrate = \"1/h\"\nburst = 3\n";
 
 /// One source floods the host, under a limit of three packets and one more per hour. Meanwhile, the unit is reloaded,
@@ -337,10 +338,11 @@ fn package_keeps_limits_from_installation_to_purge() {
         "limiter-agent",
         "limiter-adapt@eth0",
         "limiter-drops@eth0",
+        "limiter-ordinary@eth0",
         "limiter-feed@drop",
     ]
     .map(|unit| format!("{unit}.service"));
-    let units: Vec<_> = units.iter().map(String::as_str).collect();
+    let units: Vec<_> = units.iter().map(String::as_str).chain([ORDINARY]).collect();
     let verified =
         container.run(&[&["systemd-analyze", "verify", "--man=no"][..], &units[..]].concat());
     assert!(!verified.stderr.contains("limiter"), "{verified:#?}");
@@ -364,6 +366,8 @@ fn package_keeps_limits_from_installation_to_purge() {
     host.systemctl(&["enable", "--now", EXPORT]);
     host.exported();
     drops_in_the_journal(&host);
+    picture_of_ordinary_traffic(&host);
+    flood_is_explained(&host);
     through_a_flood(&host);
     mistakes_change_nothing(&host);
     falls_back_at_boot(&host);
@@ -393,6 +397,76 @@ fn drops_in_the_journal(host: &Installed) {
     assert!(lines <= most, "{lines} lines of {sent} packets");
     host.systemctl(&["stop", DROPS]);
     assert_eq!(host.state(DROPS), "inactive", "{}", journal());
+}
+
+/// Checks that the timer keeps a picture of ordinary traffic, and not of a flood.
+fn picture_of_ordinary_traffic(host: &Installed) {
+    const FILE: &str = "/var/lib/limiter/ordinary/eth0.json";
+    const ONCE: &str = "limiter-ordinary@eth0";
+    let container = &host.container;
+    let picture = || container.run(&["sha256sum", FILE]).stdout;
+    host.systemctl(&["enable", "--now", ORDINARY]);
+    assert_eq!(host.state(ORDINARY), "active");
+    host.systemctl(&["start", ONCE]);
+    let mode = container.done(&["stat", "--format=%a %U", FILE, "/var/lib/limiter/ordinary"]);
+    assert_eq!(mode, "600 root\n700 root\n");
+    let before = picture();
+    host.flood(|more| {
+        more();
+        // A flood is nothing that the unit fails for.
+        host.systemctl(&["start", ONCE]);
+    });
+    let journal = ["journalctl", "--output=cat", "--unit", ONCE];
+    let journal = container.run(&journal).stdout;
+    assert!(journal.contains("nothing is saved"), "{journal}");
+    assert_eq!(picture(), before);
+    host.systemctl(&["disable", "--now", ORDINARY]);
+}
+
+/// Checks that the unit of `notify` may explain a flood.
+fn flood_is_explained(host: &Installed) {
+    const NOTIFY: &str = "limiter-notify";
+    const PROGRAM: &str = "/etc/limiter/on-event";
+    let container = &host.container;
+    container.done(&["install", "-d", "-m", "777", "/var/spool/events"]);
+    container.write(PROGRAM, "#!/bin/sh\nexec cat >/var/spool/events/$$\n");
+    container.done(&["chmod", "755", PROGRAM]);
+    container.done(&["mkdir", "/etc/systemd/system/limiter-notify.service.d"]);
+    container.write(
+        "/etc/systemd/system/limiter-notify.service.d/events.conf",
+        "[Service]\nReadWritePaths=/var/spool/events\n",
+    );
+    let options = format!("--explain --on flood --drops 50/s --window 1s --exec {PROGRAM}");
+    let settings = format!("LIMITER_NOTIFY_OPTIONS=\"{options}\"\n");
+    container.write("/etc/default/limiter", &settings);
+    host.systemctl(&["daemon-reload"]);
+    host.systemctl(&["start", NOTIFY]);
+    let told = || {
+        container
+            .run(&["sh", "-c", "cat /var/spool/events/*"])
+            .stdout
+    };
+    host.flood(|more| {
+        eventually("the flood is told", || {
+            more();
+            told().contains("begin")
+        });
+    });
+    let event = told();
+    let event: Value = serde_json::from_str(event.lines().next().unwrap()).unwrap();
+    let explanation = event["explanation"].as_str().unwrap();
+    assert!(explanation.starts_with("eth0: "), "{explanation}");
+    assert!(
+        explanation.contains("packets/s, 100 % dropped"),
+        "{explanation}"
+    );
+    host.systemctl(&["stop", NOTIFY]);
+    container.write("/etc/default/limiter", "");
+    let folders = [
+        "/etc/systemd/system/limiter-notify.service.d",
+        "/var/spool/events",
+    ];
+    container.done(&[&["rm", "-r", PROGRAM][..], &folders].concat());
 }
 
 fn through_a_flood(host: &Installed) {
