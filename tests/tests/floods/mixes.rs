@@ -27,14 +27,18 @@ fn picture(packets: &[Made]) -> Picture {
     Picture::of_sample(SALT, &sample, seconds, usize::MAX)
 }
 
-fn explained(packets: &[Made], picture: &Picture) -> Explanation {
+pub fn explained(packets: &[Made], picture: &Picture) -> Explanation {
+    explained_with(packets, picture, false)
+}
+
+fn explained_with(packets: &[Made], picture: &Picture, loose: bool) -> Explanation {
     let (sample, seconds) = sample(packets);
     let asked = Asked {
         interface: None,
         seconds,
         limits: &[],
         guard: &Guard::default(),
-        loose: false,
+        loose,
         without_payload: false,
     };
     flood::explain(&asked, &sample, Some(picture))
@@ -171,5 +175,27 @@ fn control_traffic_and_own_sessions_are_never_matched() {
         pattern
             .command
             .starts_with("limiter limit eth0 flood-2 --match '{ ")
+    );
+}
+
+#[test]
+fn rule_that_matches_many_ordinary_packets_is_offered_only_with_loose() {
+    let mut rng = Rng::with_seed(15);
+    let mut before = Ordinary::Web.packets(&mut rng, 3_800, false);
+    before.extend(Ordinary::Game.packets(&mut rng, 200, false));
+    let picture = picture(&before);
+    let flood = Ordinary::Game.packets(&mut rng, 12_000, true);
+    let now = [flood, before].concat();
+    let strict = explained(&now, &picture);
+    assert_eq!(strict.answer, Answer::Costly, "{strict:#?}");
+    assert!(strict.patterns.is_empty(), "{strict:#?}");
+    assert!(strict.advice.contains("--loose"), "{}", strict.advice);
+    let withheld = strict.costly.unwrap();
+    assert!(withheld.of_ordinary > 0.01, "{withheld:?}");
+    let loose = explained_with(&now, &picture, true);
+    assert_eq!(loose.answer, Answer::Pattern, "{loose:#?}");
+    assert!(
+        (0.01..0.2).contains(&loose.patterns[0].of_ordinary),
+        "{loose:#?}"
     );
 }

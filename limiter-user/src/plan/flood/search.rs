@@ -23,7 +23,7 @@ pub const FIELDS_MAX: usize = 4;
 const RULES_MAX: usize = 3;
 /// Share of the excess that a rule matches at least.
 const SHARE_MIN: f64 = 0.1;
-/// Share of ordinary packets that a rule matches at most.
+/// Share of ordinary packets that all rules together match at most.
 pub const COST_MAX: f64 = 0.01;
 /// [`COST_MAX`] with `--loose`.
 pub const LOOSE_MAX: f64 = 0.2;
@@ -133,6 +133,7 @@ impl<'a> Search<'a> {
     /// The rules for the excess.
     pub fn run(mut self) -> Outcome {
         let mut outcome = Outcome::default();
+        let mut spent = 0.0;
         for number in 0..RULES_MAX {
             let left = self.left();
             if left < SHARE_MIN * self.rates.excess() {
@@ -145,9 +146,10 @@ impl<'a> Search<'a> {
             let Some(conditions) = best else { break };
             let found = self.measured(conditions);
             let cost = found.ordinary_per_second / self.rates.before.max(f64::MIN_POSITIVE);
-            if found.of_excess < SHARE_MIN || cost > self.cost_max {
+            if found.of_excess < SHARE_MIN || spent + cost > self.cost_max {
                 break;
             }
+            spent += cost;
             let is_left = |shape: &Shape| !hold(&found.conditions, shape);
             self.now.retain(|(packet, _)| is_left(&packet.shape));
             self.before.retain(|shape| is_left(shape));
@@ -396,4 +398,54 @@ impl<'s, 'a> Trial<'s, 'a> {
 fn price(condition: &Condition) -> f64 {
     let values = price_of_values(condition.count());
     PRICE + values + PRICE_OF_FIELD * (condition.field as usize as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+    use crate::plan::flood::Packet;
+
+    fn of_length(length: u64) -> Shape {
+        Shape::NONE.with(Field::Length, length)
+    }
+
+    #[test]
+    fn rules_together_match_few_ordinary_packets() {
+        let mut sample = Sample::default();
+        let mut picture = Picture::new(7);
+        picture.limited_per_second = 2_000.0;
+        let mut add = |length: u64, before: usize, now: usize| {
+            let shapes = vec![of_length(length); before];
+            picture.shapes.extend(shapes);
+            for _ in 0..before + now {
+                let packet = Packet {
+                    shape: of_length(length),
+                    start: [0; 8],
+                    destination: Ipv4Addr::LOCALHOST.into(),
+                    is_control: false,
+                };
+                sample.add(packet, 1.0);
+            }
+        };
+        // Each of the lengths of the flood costs 0.8 %, and those between them much more.
+        for number in 0..8 {
+            add(100 * number, 246, 0);
+        }
+        add(150, 16, 4_000);
+        add(450, 16, 3_000);
+        let rules = |loose| {
+            let bounds = Bounds {
+                loose,
+                without_payload: false,
+                refuses: &|_| false,
+            };
+            let outcome = Search::new(&sample, 1.0, &picture, &bounds).run();
+            let ordinary = outcome.rules.iter().map(|rule| rule.ordinary);
+            (outcome.rules.len(), ordinary.sum::<u64>())
+        };
+        assert_eq!(rules(false), (1, 16));
+        assert_eq!(rules(true).1, 32);
+    }
 }
