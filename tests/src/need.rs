@@ -45,6 +45,15 @@ pub fn program(test: &str, name: &str) -> bool {
     there || missing(test, &format!("no {name}"))
 }
 
+/// The folder of public captures, which `cargo xtask test` unpacks.
+pub fn captures(test: &str) -> Option<std::path::PathBuf> {
+    let folder = std::env::var_os("LIMITER_CAPTURES").map(std::path::PathBuf::from);
+    if folder.is_none() {
+        missing(test, "no captures: `cargo xtask test` unpacks them");
+    }
+    folder
+}
+
 /// True if Python can read YAML.
 pub fn python_yaml(test: &str) -> bool {
     let import = std::process::Command::new("python3")

@@ -22,12 +22,21 @@ impl Apt {
     /// Sets up apt for the packages of these suites and of a processor, by Debian's name. `folder`: the folder of their
     /// lists.
     pub fn new(folder: &Path, suites: &[impl AsRef<str>], debian: &str) -> Result<Self> {
+        Self::of(folder, "deb", suites, debian)
+    }
+
+    /// Sets up apt for the source packages of a suite. `folder`: the folder of their lists.
+    pub fn of_sources(folder: &Path, suite: &str, debian: &str) -> Result<Self> {
+        Self::of(folder, "deb-src", &[suite], debian)
+    }
+
+    fn of(folder: &Path, kind: &str, suites: &[impl AsRef<str>], debian: &str) -> Result<Self> {
         for part in ["lists/partial", "cache/archives/partial"] {
             fs::create_dir_all(folder.join(part))
                 .with_context(|| format!("cannot create {}", folder.display()))?;
         }
         let mirror = mirror()?;
-        let line = |suite: &str| format!("deb [signed-by={KEYRING}] {mirror} {suite} main\n");
+        let line = |suite: &str| format!("{kind} [signed-by={KEYRING}] {mirror} {suite} main\n");
         let sources: String = suites.iter().map(|suite| line(suite.as_ref())).collect();
         fs::write(folder.join("sources.list"), sources)?;
         fs::write(folder.join("preferences"), PREFERENCES)?;
@@ -59,6 +68,32 @@ impl Apt {
         for file in paths::files_in(downloaded.path())? {
             let mut extract = Command::new("dpkg-deb");
             run(extract.arg("--extract").args([&file, folder]))?;
+        }
+        Ok(())
+    }
+
+    /// Downloads the source of a package, written NAME=VERSION, and unpacks its files below `part` into `folder`.
+    pub fn unpack_source(&self, package: &str, part: &str, folder: &Path) -> Result<()> {
+        let downloaded = paths::scratch()?;
+        let mut get = self.command("apt-get");
+        get.args([
+            "--quiet=2",
+            "source",
+            "--download-only",
+            "--tar-only",
+            package,
+        ]);
+        run(get.current_dir(downloaded.path()))?;
+        fs::create_dir_all(folder)
+            .with_context(|| format!("cannot create {}", folder.display()))?;
+        for file in paths::files_in(downloaded.path())? {
+            if !file.to_string_lossy().contains(".orig.tar.") {
+                continue;
+            }
+            let mut extract = Command::new("tar");
+            extract.args(["--extract", "--strip-components=1", "--wildcards"]);
+            extract.arg("--directory").arg(folder);
+            run(extract.arg("--file").arg(&file).arg(format!("*/{part}")))?;
         }
         Ok(())
     }

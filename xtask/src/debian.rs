@@ -62,6 +62,31 @@ pub fn unpack((package, programs): (&str, &str)) -> Result<PathBuf> {
     Ok(programs)
 }
 
+/// The source package whose captures the tests of `explain` read, the release that has it, and their folder in it.
+const CAPTURES: (&str, &str, &str) = ("ndpi=4.2-2", "bookworm", "tests/pcap");
+
+/// Unpacks public captures into a folder of this checkout. Returns its path.
+pub fn captures() -> Result<PathBuf> {
+    let (package, release, part) = CAPTURES;
+    let tools = paths::target().join("tools");
+    let folder = tools.join(package);
+    if folder.exists() {
+        return Ok(folder.join(part));
+    }
+    if !is_debian() {
+        bail!("testing needs the captures of Debian's source package {package}: run it on Debian");
+    }
+    progress(&format!(
+        "unpacking the captures of the source package {package} (130 MB)"
+    ));
+    let debian = Architecture::of(None)?.debian;
+    let apt = Apt::of_sources(&tools.join("sources"), release, debian)?;
+    let unpacked = tools.join(format!("{package}.new"));
+    apt.unpack_source(package, part, &unpacked)?;
+    fs::rename(unpacked, &folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    Ok(folder.join(part))
+}
+
 /// The code name of this Debian release.
 pub fn release() -> Result<String> {
     let text = fs::read_to_string("/etc/os-release").context("/etc/os-release")?;

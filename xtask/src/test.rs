@@ -5,6 +5,7 @@ use std::{
     env,
     ffi::OsString,
     fs,
+    path::PathBuf,
     process::{Command, ExitCode},
     thread,
     time::Instant,
@@ -61,12 +62,15 @@ pub fn run(choice: &Choice) -> Result<ExitCode> {
     if !choice.quick && choice.names.is_empty() {
         prebuilt::compare_hashes()?;
     }
-    let (path, suites) = thread::scope(|scope| {
-        let path = scope.spawn(|| install_packages(nothing_skipped));
+    let (installed, suites) = thread::scope(|scope| {
+        let installed = scope.spawn(|| {
+            let path = install_packages(nothing_skipped)?;
+            anyhow::Ok((path, captures(nothing_skipped)?))
+        });
         let suites = lanes::build(&choice.names);
-        (joined(path), suites)
+        (joined(installed), suites)
     });
-    let (path, suites) = (path?, suites?);
+    let ((path, captures), suites) = (installed?, suites?);
     let skips = tempfile::NamedTempFile::new().context("no temporary file: set TMPDIR")?;
     // Without this variable, the tests build the command themselves, with fewer features of its dependencies, and
     // compile most of it again.
@@ -76,6 +80,9 @@ pub fn run(choice: &Choice) -> Result<ExitCode> {
             .env("LIMITER_BINARY", &binary)
             .env("LIMITER_SKIPS", skips.path())
             .env("PATH", &path);
+        if let Some(captures) = &captures {
+            command.env("LIMITER_CAPTURES", captures);
+        }
         if nothing_skipped {
             command.env("LIMITER_STRICT", "1");
         }
@@ -128,6 +135,18 @@ pub fn install_packages(needed: bool) -> Result<OsString> {
         Err(error) => {
             progress(&format!("continuing without: {error:#}"));
             Ok(own)
+        }
+    }
+}
+
+/// Unpacks public captures. Without them, the tests that read them are skipped.
+fn captures(needed: bool) -> Result<Option<PathBuf>> {
+    match debian::captures() {
+        Ok(folder) => Ok(Some(folder)),
+        Err(error) if needed => Err(error),
+        Err(error) => {
+            progress(&format!("continuing without: {error:#}"));
+            Ok(None)
         }
     }
 }

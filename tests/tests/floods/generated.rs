@@ -119,7 +119,7 @@ impl Ordinary {
 }
 
 /// TTLs of packets from Linux and Windows, some hops away.
-fn distance(rng: &mut Rng) -> u8 {
+pub fn distance(rng: &mut Rng) -> u8 {
     let begin = [64, 128, 255][rng.usize(..3)];
     begin - rng.u8(3..24)
 }

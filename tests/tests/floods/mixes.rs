@@ -22,7 +22,7 @@ fn sample(packets: &[Made]) -> (Sample, f64) {
     flood::read::sample(&mut capture, SALT, &Places::default(), |_| ())
 }
 
-fn picture(packets: &[Made]) -> Picture {
+pub fn picture(packets: &[Made]) -> Picture {
     let (sample, seconds) = sample(packets);
     Picture::of_sample(SALT, &sample, seconds, usize::MAX)
 }
@@ -45,7 +45,7 @@ fn explained_with(packets: &[Made], picture: &Picture, loose: bool) -> Explanati
 }
 
 /// Share of these packets that the offered limits match, by the limiter's own policy.
-fn matched(explanation: &Explanation, packets: &[Made]) -> f64 {
+pub fn matched(explanation: &Explanation, packets: &[Made]) -> f64 {
     if explanation.patterns.is_empty() {
         return 0.0;
     }

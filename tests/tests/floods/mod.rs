@@ -3,4 +3,5 @@
 mod generated;
 mod live;
 mod mixes;
+mod public;
 mod saved;
