@@ -20,6 +20,13 @@ struct Entry {
     value: Vec<String>,
 }
 
+/// The digest of the instructions of the program with this id.
+pub fn tag_of_program(id: u64) -> u64 {
+    let mut all = loaded_programs().flatten();
+    let program = all.find(|program| u64::from(program.id()) == id);
+    program.unwrap().tag()
+}
+
 /// The constants of the XDP program with this id.
 pub fn of_program(id: u64) -> Constants {
     let mut all = loaded_programs().flatten();

@@ -108,6 +108,12 @@ fn flood_is_explained_and_the_printed_command_stops_it() {
     let status = hosts.status();
     assert_eq!(status["limits"][1]["name"], "flood", "{status:#}");
     assert!(!status["try_until"].is_null(), "{status:#}");
+    let again = hosts.run("explain eth0 --for 3s");
+    assert!(
+        again.contains("The limit flood has this match already"),
+        "{again}"
+    );
+    assert!(!again.contains("Try it"), "{again}");
     let left = passed(&hosts);
     flood.end();
     let without = passed(&hosts);
@@ -122,12 +128,16 @@ fn program_looks_at_packets_that_pass_only_while_it_is_explained() {
     hosts.run("attach eth0 --rate 1M/s");
     let constants =
         || limiter_tests::constants::of_program(number(&hosts.status()["program_id"])).passed;
+    let instructions =
+        || limiter_tests::constants::tag_of_program(number(&hosts.status()["program_id"]));
+    let before = instructions();
     assert_eq!(constants(), 0);
     let frame = udp(&hosts, CLIENT, 9);
     let flood = Flood::start(&hosts, vec![frame], Duration::from_millis(1));
     let text = hosts.run("explain eth0 --for 1s");
     flood.end();
     assert_eq!(constants(), 0);
+    assert_eq!(instructions(), before, "the same program as before");
     for words in [
         "no picture of ordinary traffic",
         "--save",
@@ -135,6 +145,29 @@ fn program_looks_at_packets_that_pass_only_while_it_is_explained() {
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }
+}
+
+#[test]
+fn packets_of_the_allow_list_are_no_part_of_a_flood() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.run("attach eth0 --rate 1M/s");
+    hosts.run(&format!("allow add eth0 {CLIENT}"));
+    let frame = udp(&hosts, CLIENT, 9);
+    let flood = Flood::start(&hosts, vec![frame], Duration::from_micros(200));
+    let explained = hosts.json("explain eth0 --for 2s --json");
+    flood.end();
+    assert_eq!(explained["answer"], "too-few", "{explained:#}");
+    assert!(
+        explained["packets_per_second"].as_f64().unwrap() > 100.0,
+        "{explained:#}"
+    );
+    assert!(explained["exempt"].as_f64().unwrap() > 0.9, "{explained:#}");
+    assert_eq!(
+        explained["shares"].as_array().unwrap().len(),
+        0,
+        "{explained:#}"
+    );
 }
 
 /// Memory of a process at its highest, in bytes.

@@ -3,5 +3,6 @@
 mod generated;
 mod live;
 mod mixes;
+mod price;
 mod public;
 mod saved;
