@@ -62,11 +62,11 @@ fn sampling_takes_a_small_part_of_the_throughput() {
         let hosts = Hosts::new();
         hosts.run(&format!("attach eth0 --rate {rate}"));
         let (wire, frame) = (Raw::to_send(&hosts.client), udp(&hosts, CLIENT, 9));
-        let (mut off, mut on) = (Vec::new(), Vec::new());
+        let (mut plain, mut sampled) = (Vec::new(), Vec::new());
         let program = || number(&hosts.status()["program_id"]);
         turn(&wire, &frame);
         for _ in 0..TURNS / 4 {
-            (0..4).for_each(|_| off.push(turn(&wire, &frame)));
+            (0..4).for_each(|_| plain.push(turn(&wire, &frame)));
             let before = program();
             let mut explained = explain(&hosts);
             eventually("packets are sampled", || program() != before);
@@ -75,7 +75,7 @@ fn sampling_takes_a_small_part_of_the_throughput() {
                 turn(&wire, &frame);
                 thread::sleep(Duration::from_millis(300));
             }
-            (0..4).for_each(|_| on.push(turn(&wire, &frame)));
+            (0..4).for_each(|_| sampled.push(turn(&wire, &frame)));
             assert!(explained.try_wait().unwrap().is_none(), "it still samples");
             let id = Pid::from_raw(explained.id().try_into().unwrap());
             kill(id, Signal::SIGINT).unwrap();
@@ -83,12 +83,15 @@ fn sampling_takes_a_small_part_of_the_throughput() {
             let explained: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
             assert!(number(&explained["sampled"]) > 200, "{explained:#}");
         }
-        let (off, on) = (median(off), median(on));
-        let share = on / off - 1.0;
+        let (plain, sampled) = (median(plain), median(sampled));
+        let share = sampled / plain - 1.0;
         println!(
-            "{kind}: {off:.0} ns, sampled {on:.0} ns: {:.1} % more",
+            "{kind}: {plain:.0} ns, sampled {sampled:.0} ns: {:.1} % more",
             100.0 * share
         );
-        assert!(share < SHARE_MAX, "{kind}: {off:.0} ns, sampled {on:.0} ns");
+        assert!(
+            share < SHARE_MAX,
+            "{kind}: {plain:.0} ns, sampled {sampled:.0} ns"
+        );
     }
 }

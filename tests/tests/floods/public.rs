@@ -49,7 +49,7 @@ const TURN: usize = 50;
 /// The most time for an explanation.
 const TIME_MAX: Duration = Duration::from_secs(10);
 
-/// The attacks that have packets in captures, and the others.
+/// The attacks that have packets in captures, with the captures.
 const CAPTURED: [(Attack, &[&str]); 6] = [
     (Attack::DnsReflection, &["dns_fragmented.pcap"]),
     (Attack::NtpReflection, &["NTPv2.pcap"]),

@@ -145,8 +145,9 @@ fn countries_and_systems_of_the_sources_are_shown_if_a_database_knows_them() {
     tree.lead(0xcb00_0000, 96 + 14, Branch::Other);
     let database = folder.write("places.mmdb", tree.bytes());
     let captures = ["--capture", &flood, "--ordinary", &ordinary];
-    let with = |database: &str| of_captures(&[&captures[..], &["--database", database]].concat());
-    let explained = with(&database);
+    let explained_by =
+        |database: &str| of_captures(&[&captures[..], &["--database", database]].concat());
+    let explained = explained_by(&database);
     let shares = explained["shares"].as_array().unwrap();
     for (field, value) in [("country", "DE"), ("asn", "AS64500")] {
         let mut shares = shares.iter();
