@@ -195,7 +195,10 @@ impl<'a> Runner<'a> {
         println!(
             "\n=== {name}\n{printed}=== {name}: {status}, {seconds:.1} s, {processor:.1} s of processor time"
         );
-        Ok(Report::of(status, printed))
+        Ok(Report {
+            processor,
+            ..Report::of(status, printed)
+        })
     }
 
     /// The command of a suite, without arguments. If the machine allows it, each has its own bpffs: some tests clear
@@ -224,6 +227,8 @@ impl<'a> Runner<'a> {
         let mut summary = Summary::default();
         for (suite, report) in results {
             summary.passed += report.passed;
+            let time = (suite.source.clone(), report.processor);
+            summary.times.push(time);
             for test in &report.failures {
                 let test = test.as_deref();
                 let name = format!("{}: {}", suite.source, test.unwrap_or("the whole program"));

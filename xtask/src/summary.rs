@@ -13,6 +13,8 @@ pub struct Report {
     pub failures: Vec<Option<String>>,
     /// The tests that passed.
     pub good: Vec<String>,
+    /// Processor time in seconds, if it was measured.
+    pub processor: f32,
 }
 
 impl Report {
@@ -31,6 +33,7 @@ impl Report {
             passed: printed.lines().filter_map(passed).sum(),
             failures,
             good: printed.lines().filter_map(good_test).collect(),
+            processor: 0.0,
         }
     }
 
@@ -70,6 +73,8 @@ pub struct Summary {
     pub failed: Vec<String>,
     /// Tests that failed, then passed when run again.
     pub flaky: Vec<String>,
+    /// The programs with their processor time in seconds, if it was measured.
+    pub times: Vec<(String, f32)>,
 }
 
 impl Summary {
@@ -78,8 +83,11 @@ impl Summary {
         self.failed.is_empty() && self.flaky.len() <= FLAKY_MAX
     }
 
-    /// Prints the failures and the closing line.
+    /// Prints the programs that took the most processor time, the failures and the closing line.
     pub fn close(&self, skipped: usize, took: Duration) {
+        if !self.times.is_empty() {
+            println!("\n{}", table(&self.times));
+        }
         for name in &self.failed {
             println!("=== FAILED: {name}");
         }
@@ -97,6 +105,19 @@ impl Summary {
             "{passed} passed, {failed} failed, {skipped} skipped, {flakes} flaky{flaky}, in {seconds} s"
         )
     }
+}
+
+/// The sum of the times, and the longest ones.
+fn table(times: &[(String, f32)]) -> String {
+    const SHOWN: usize = 15;
+    let mut longest: Vec<_> = times.iter().collect();
+    longest.sort_by(|first, second| second.1.total_cmp(&first.1));
+    let sum: f32 = times.iter().map(|(_, seconds)| seconds).sum();
+    let mut table = format!("=== processor time: {sum:.0} s, most of it in");
+    for (name, seconds) in longest.into_iter().take(SHOWN) {
+        table += &format!("\n{seconds:8.1} s  {name}");
+    }
+    table
 }
 
 #[cfg(test)]
@@ -136,12 +157,23 @@ mod tests {
             passed: 5,
             failed: vec!["f".to_owned(); failed],
             flaky: vec!["x: y".to_owned(); flaky],
+            times: Vec::new(),
         };
         assert!(summary(0, 0).is_green() && summary(0, 2).is_green());
         assert!(!summary(0, 3).is_green() && !summary(1, 0).is_green());
         assert_eq!(
             summary(1, 2).line(3, Duration::from_secs(61)),
             "5 passed, 1 failed, 3 skipped, 2 flaky (x: y, x: y), in 61 s"
+        );
+    }
+
+    #[test]
+    fn programs_with_the_most_processor_time_come_first() {
+        let times = [("a", 0.5), ("b", 70.25), ("c", 3.0)];
+        let times = times.map(|(name, seconds)| (name.to_owned(), seconds));
+        assert_eq!(
+            table(&times),
+            "=== processor time: 74 s, most of it in\n    70.2 s  b\n     3.0 s  c\n     0.5 s  a"
         );
     }
 }

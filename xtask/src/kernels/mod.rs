@@ -52,6 +52,7 @@ pub fn run(names: &[String], out: Option<&Path>) -> Result<()> {
         passed: runs.len() - failed.len() - flaky.len(),
         failed,
         flaky,
+        times: Vec::new(),
     };
     summary.close(0, began.elapsed());
     if !summary.is_green() {
