@@ -38,8 +38,8 @@ pub fn parse(
         }
         words = with_attached_before_file(words, &definition);
     }
-    let read = |words: &[OsString]| command().try_get_matches_from(words);
-    let wrong = match read(&words) {
+    // The definition is built once, because that takes most of the time of a short command.
+    let wrong = match definition.try_get_matches_from_mut(&words) {
         Err(wrong) if !is_named && may_lack(wrong.kind()) => wrong,
         Ok(matches) => {
             return match misread(&matches, &definition) {
@@ -49,6 +49,7 @@ pub fn parse(
         }
         read => return read,
     };
+    let read = |words: &[OsString]| command().try_get_matches_from(words);
     let Some(verb) = Verb::of(&words, &definition) else {
         return Err(wrong);
     };
