@@ -6,6 +6,7 @@ mod kubernetes;
 use std::{
     collections::BTreeSet,
     fs,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::Command,
     sync::OnceLock,
@@ -33,7 +34,7 @@ fn packages() -> &'static Path {
     PACKAGES.get_or_init(pack).path()
 }
 
-/// A copy of the tested binary without the line tables for backtraces, which are most of its size.
+/// A copy of the tested binary without symbols, which are most of its size.
 fn stripped(folder: &Path) -> PathBuf {
     let stripped = folder.join("limiter");
     let mut strip = Command::new("strip");
@@ -59,6 +60,26 @@ fn pack() -> TempDir {
     folder
 }
 
+/// A folder with the programs that make each package. They wait first: packing is slow then without using a processor.
+fn slow_packers(folder: &Path) -> PathBuf {
+    let slow = folder.join("slow");
+    fs::create_dir(&slow).unwrap();
+    // Manual pages are compressed at another level.
+    for (program, condition) in [
+        ("gzip", "[ \"$1\" = -1n ]"),
+        ("dpkg-deb", "true"),
+        ("rpmbuild", "true"),
+    ] {
+        let path = slow.join(program);
+        let script = format!(
+            "#!/bin/sh\nif {condition}; then sleep 2; fi\nPATH=\"${{PATH#*:}}\" exec {program} \"$@\"\n"
+        );
+        fs::write(&path, script).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    slow
+}
+
 #[test]
 fn packing_shows_its_progress_on_a_terminal() {
     need_kernel!();
@@ -70,8 +91,9 @@ fn packing_shows_its_progress_on_a_terminal() {
     let stripped = stripped(folder.path());
     let screen = Screen::open(&hosts.server, (100, 24));
     screen.run(&format!(
-        "cd {}/.. && {} xtask dist --binary {} --out {}",
+        "cd {}/.. && PATH={}:$PATH {} xtask dist --fast --binary {} --out {}",
         env!("CARGO_MANIFEST_DIR"),
+        slow_packers(folder.path()).display(),
         env!("CARGO"),
         stripped.display(),
         folder.path().join("dist").display()
