@@ -19,7 +19,7 @@ pub const BENCH_PACKAGES: &str = "ethtool iproute2 iptables nftables";
 /// demonstration sends few packets.
 pub fn demo(args: &[OsString]) -> Result<ExitCode> {
     install("iproute2", "demo");
-    // Without `--package`, features are those of the whole workspace, so that the tests need no dependency anew.
+    // Without `--package`, features are those of the whole workspace, so that the tests need no package anew.
     run(cargo().args(["build", "--locked", "--bin", "limiter", "--bin", "demo"]))?;
     let folder = paths::target().join("debug");
     let mut demo = Command::new(folder.join("demo"));
@@ -67,4 +67,33 @@ fn install(packages: &str, purpose: &str) {
 
 fn in_release(verb: &str, program: &[&str], args: &[OsString]) -> Result<ExitCode> {
     exit_code(cargo().args([verb, "--release"]).args(program).args(args))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::process::output;
+
+    /// The packages of the workspace with their features. `kinds` are the kinds of dependencies.
+    fn packages(kinds: &str) -> Result<BTreeSet<String>> {
+        let mut tree = cargo();
+        tree.args(["tree", "--workspace", "--locked", "--prefix", "none"]);
+        let printed = output(tree.args(["--format", "{p} {f}", "--edges", kinds]))?;
+        let lines = printed.lines();
+        // The mark of packages that were listed before.
+        Ok(lines.map(|line| line.replace(" (*)", "")).collect())
+    }
+
+    /// Features that only dependencies of tests enable would make another build of a package, and of all that depend on
+    /// it.
+    #[test]
+    fn demo_and_tests_share_the_builds_of_all_packages() -> Result<()> {
+        let (demo, tests) = (packages("normal,build")?, packages("normal,build,dev")?);
+        let others: Vec<_> = demo.difference(&tests).collect();
+        assert_eq!(others, [""; 0]);
+        assert!(demo.len() > 100 && tests.len() > demo.len());
+        Ok(())
+    }
 }
