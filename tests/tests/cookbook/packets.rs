@@ -229,7 +229,8 @@ pub const RECIPES: [(&str, &[(&str, Expected)]); 12] = [
         &[
             ("udp 2001:db8:1:1::* 9", Packets(1_000.0, 2_000.0)),
             ("neighbour 2001:db8:1:1::1", Packets(100.0, 200.0)),
-            ("udp 2001:db8:2:*::1 9", Packets(4_000.0, 8_000.0)),
+            ("udp 2001:db8:2:*::1 9", Packets(2_000.0, 4_000.0)),
+            ("udp 2001:db8:4:*00::1 9", Packets(4_000.0, 8_000.0)),
             ("ping 2001:db8:3::1", Packets(10.0, 20.0)),
             ("too-big 2001:db8:3::1", Pass(300)),
             ("udp 10.0.0.1 9", Pass(300)),
