@@ -14,9 +14,10 @@ pub struct Memory(BTreeMap<&'static str, Vec<[u64; 2]>>);
 const MOST: [u64; 2] = [1_024, 6];
 
 impl Memory {
-    /// Takes a reading of a process.
+    /// Takes a reading of a process. Pages of its program, which it touches one by one for as long as code runs for the
+    /// first time, are not counted.
     pub fn note(&mut self, name: &'static str, process: Pid) {
-        let memory = status_of(process, "VmRSS");
+        let memory = status_of(process, "RssAnon");
         let memory = memory.trim_end_matches(" kB").parse().unwrap();
         let readings = self.0.entry(name).or_default();
         readings.push([memory, descriptors_of(process) as u64]);
